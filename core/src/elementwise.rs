@@ -1,0 +1,185 @@
+//! Elementwise operations: the methods that arrays and expressions share.
+//!
+//! *Execution*: `plan/map.rs` plans one dispatch for a whole expression; `shaders/wgsl/map.wgsl` runs it.
+
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::{Bits, Element, Float, Signed};
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::fuse::fuse;
+use crate::layout::Layout;
+use crate::op::{BinaryOp, UnaryOp};
+use crate::plan::{Statement, map};
+
+/// What can stand as an operand with elements of type `T`: an array, an expression, a scalar.
+pub trait IntoExpr<T> {
+    /// The operand as an expression.
+    fn into_expr(self) -> Expr<T>;
+}
+
+impl<T: Element> IntoExpr<T> for Expr<T> {
+    fn into_expr(self) -> Self {
+        self
+    }
+}
+impl<T: Element> IntoExpr<T> for &Expr<T> {
+    fn into_expr(self) -> Expr<T> {
+        self.clone()
+    }
+}
+impl<T: Element> IntoExpr<T> for Array<T> {
+    fn into_expr(self) -> Expr<T> {
+        self.to_expr()
+    }
+}
+impl<T: Element> IntoExpr<T> for &Array<T> {
+    fn into_expr(self) -> Expr<T> {
+        self.to_expr()
+    }
+}
+impl<T: Element> IntoExpr<T> for T {
+    fn into_expr(self) -> Expr<T> {
+        Expr::scalar(self)
+    }
+}
+
+impl<T: Element> ArrayOps for Expr<T> {
+    type Elem = T;
+    fn to_expr(&self) -> Self {
+        self.clone()
+    }
+}
+
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident: $bound:ident -> $op:ident;)*) => {
+        $($(#[$doc])*
+        fn $name(&self) -> Expr<Self::Elem>
+        where
+            Self::Elem: $bound,
+        {
+            self.to_expr().unary(UnaryOp::$op)
+        })*
+    };
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident -> $out:ty, $op:ident;)*) => {
+        $($(#[$doc])*
+        #[track_caller]
+        fn $name(&self, rhs: impl IntoExpr<Self::Elem>) -> Expr<$out> {
+            self.to_expr().binary(BinaryOp::$op, rhs.into_expr())
+        })*
+    };
+}
+
+/// Elementwise methods of arrays and expressions.
+///
+/// Each makes an [`Expr`] and computes nothing; [`eval`](Self::eval) computes the whole expression in one kernel.
+pub trait ArrayOps {
+    /// The element type.
+    type Elem: Element;
+
+    /// This array or expression as an expression.
+    fn to_expr(&self) -> Expr<Self::Elem>;
+
+    /// Computes the expression into a new array.
+    ///
+    /// # Errors
+    /// The first error of the expression's parts; no array in it; the result is above the device's limit or its memory
+    /// is full.
+    fn eval(&self) -> Result<Array<Self::Elem>> {
+        let expr = self.to_expr();
+        if let Ok(node) = &expr.node
+            && let Some(source) = node.as_source()
+        {
+            return Ok(Array::new(Arc::clone(&source.storage), source.layout.clone()));
+        }
+        compute("eval", &expr)
+    }
+
+    /// The elements converted to another type.
+    ///
+    /// Float to integer truncates and saturates, NaN gives 0; integers wrap; anything to bool is `x != 0`; bool gives 0
+    /// or 1; integer to float rounds to nearest.
+    fn cast<U: Element>(&self) -> Expr<U> {
+        self.to_expr().convert()
+    }
+
+    unary! {
+        /// Absolute value; `abs(MIN) = MIN`.
+        abs: Signed -> Abs;
+        /// Square root; NaN below zero.
+        sqrt: Float -> Sqrt;
+        /// e to the power of the elements.
+        exp: Float -> Exp;
+        /// Natural logarithm; −∞ at zero, NaN below.
+        ln: Float -> Ln;
+        /// Sine of the elements in radians.
+        sin: Float -> Sin;
+        /// Cosine of the elements in radians.
+        cos: Float -> Cos;
+        /// Hyperbolic tangent.
+        tanh: Float -> Tanh;
+    }
+
+    /// Whether each element is not a number.
+    fn is_nan(&self) -> Expr<bool>
+    where
+        Self::Elem: Float,
+    {
+        self.to_expr().unary(UnaryOp::IsNan)
+    }
+
+    /// Logical not of bool, bitwise complement of integers.
+    fn not(&self) -> Expr<Self::Elem>
+    where
+        Self::Elem: Bits,
+    {
+        self.to_expr().unary(UnaryOp::Not)
+    }
+
+    binary! {
+        /// The smaller of each pair: NumPy's `minimum`. NaN if either is NaN; −0 is smaller than +0.
+        minimum -> Self::Elem, Min;
+        /// The larger of each pair: NumPy's `maximum`. NaN if either is NaN; +0 is larger than −0.
+        maximum -> Self::Elem, Max;
+        /// `self < rhs`; false if either is NaN.
+        lt -> bool, Lt;
+        /// `self <= rhs`; false if either is NaN.
+        le -> bool, Le;
+        /// `self > rhs`; false if either is NaN.
+        gt -> bool, Gt;
+        /// `self >= rhs`; false if either is NaN.
+        ge -> bool, Ge;
+        /// `self == rhs`; false if either is NaN.
+        eq -> bool, Eq;
+        /// `self != rhs`; true if either is NaN.
+        ne -> bool, Ne;
+    }
+
+    /// The elements of `a` where this is true and of `b` where it is false: NumPy's `where`.
+    #[track_caller]
+    fn select<U: Element>(&self, a: impl IntoExpr<U>, b: impl IntoExpr<U>) -> Expr<U>
+    where
+        Self: ArrayOps<Elem = bool>,
+    {
+        Expr::choose(self.to_expr(), a.into_expr(), b.into_expr())
+    }
+}
+
+/// Computes an expression into a new row-major array.
+pub(crate) fn compute<T: Element>(op: &'static str, expr: &Expr<T>) -> Result<Array<T>> {
+    let node = expr.node.clone()?;
+    let device = node.device(op)?.clone();
+    let shape = node.shape().clone();
+    let storage = device.storage(op, T::DTYPE, &shape)?;
+    if shape.size() > 0 {
+        let fused = fuse(op, &[node], &device, 1)?;
+        let mut statement = Statement::new(op, &device);
+        map::plan(&mut statement, &fused, std::slice::from_ref(&storage))?;
+        statement.run()?;
+    }
+    Ok(Array::new(storage, Layout::contiguous(shape)))
+}

@@ -1,0 +1,262 @@
+//! The one error type: what was asked, the shapes or values, the limit or device in the way.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::dtype::Dtype;
+use crate::shape::Shape;
+
+/// The result of every fallible operation of Kiln.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation could not be done.
+///
+/// An expression carries the first error of its parts; the call that evaluates it returns that error. Errors made by
+/// operators name the source line of the operator.
+#[derive(Clone)]
+pub struct Error {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    location: Option<&'static Location<'static>>,
+}
+
+/// The kinds of error, with the values that caused them.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Two shapes do not broadcast with each other.
+    ShapeMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Shape of the left operand.
+        lhs: Shape,
+        /// Shape of the right operand.
+        rhs: Shape,
+    },
+    /// The number of values given differs from the number of elements of the shape.
+    LengthMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Values given.
+        got: usize,
+        /// The shape asked for.
+        shape: Shape,
+    },
+    /// An axis is not one of the array's axes.
+    AxisOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// The axis given.
+        axis: isize,
+        /// Number of axes of the array.
+        ndim: usize,
+    },
+    /// An axis is named twice.
+    RepeatedAxis {
+        /// The operation.
+        op: &'static str,
+        /// The axis, counted from the front.
+        axis: usize,
+        /// The array's shape.
+        shape: Shape,
+    },
+    /// A list of axes that is not a permutation of the array's axes.
+    NotAPermutation {
+        /// The operation.
+        op: &'static str,
+        /// The axes given.
+        axes: Vec<isize>,
+        /// The array's shape.
+        shape: Shape,
+    },
+    /// A slice does not fit the array.
+    BadSlice {
+        /// What is wrong with it.
+        reason: String,
+        /// The array's shape.
+        shape: Shape,
+    },
+    /// A reduction or scan with no neutral element over zero elements.
+    Empty {
+        /// The operation.
+        op: &'static str,
+        /// The array's shape.
+        shape: Shape,
+    },
+    /// A single value was asked of an array with another number of elements.
+    NotOneElement {
+        /// The array's shape.
+        shape: Shape,
+    },
+    /// Operands live on different devices.
+    DeviceMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Device of the left operand.
+        lhs: String,
+        /// Device of the right operand.
+        rhs: String,
+    },
+    /// An expression of scalars only has no device to run on.
+    NoArray {
+        /// The operation.
+        op: &'static str,
+    },
+    /// The device has no such element type.
+    UnsupportedDtype {
+        /// The type.
+        dtype: Dtype,
+        /// The device.
+        device: String,
+    },
+    /// More of something than the device, or Kiln, can handle.
+    Limit {
+        /// The operation.
+        op: &'static str,
+        /// What is limited, with its unit: `"bytes of one array"`.
+        what: &'static str,
+        /// How much was needed.
+        needed: u64,
+        /// How much there may be.
+        limit: u64,
+        /// Whose limit it is.
+        device: String,
+    },
+    /// An operator's closure used something other than its arguments and scalars.
+    BadOperator {
+        /// The operation.
+        op: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+    /// No device of the kind asked for.
+    NoDevice {
+        /// What was asked for.
+        wanted: String,
+        /// What was tried and why it did not do.
+        reason: String,
+    },
+    /// The device had no memory left.
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The device.
+        device: String,
+    },
+    /// A generated kernel did not compile.
+    Kernel {
+        /// The kernel's label.
+        kernel: String,
+        /// The compiler's message, with its code frame.
+        message: String,
+    },
+    /// The device is gone: removed, reset, or destroyed.
+    DeviceLost {
+        /// The device.
+        device: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// The backend failed in another way.
+    Backend {
+        /// What it was doing.
+        op: &'static str,
+        /// Its words.
+        message: String,
+    },
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShapeMismatch { op, lhs, rhs } => {
+                write!(f, "{op}: shapes {lhs} and {rhs} do not broadcast")
+            }
+            Self::LengthMismatch { op, got, shape } => {
+                write!(f, "{op}: {got} values do not fill shape {shape} of {} elements", shape.size())
+            }
+            Self::AxisOutOfRange { op, axis, ndim } => {
+                write!(f, "{op}: axis {axis} is out of range for an array with {ndim} axes")
+            }
+            Self::RepeatedAxis { op, axis, shape } => {
+                write!(f, "{op}: axis {axis} is named twice for shape {shape}")
+            }
+            Self::NotAPermutation { op, axes, shape } => {
+                write!(f, "{op}: {axes:?} is not a permutation of the axes of shape {shape}")
+            }
+            Self::BadSlice { reason, shape } => write!(f, "slice of shape {shape}: {reason}"),
+            Self::Empty { op, shape } => {
+                write!(f, "{op}: nothing to combine in shape {shape}; give an initial value")
+            }
+            Self::NotOneElement { shape } => {
+                write!(f, "item: shape {shape} has {} elements, not one", shape.size())
+            }
+            Self::DeviceMismatch { op, lhs, rhs } => {
+                write!(f, "{op}: operands live on two devices, {lhs} and {rhs}")
+            }
+            Self::NoArray { op } => write!(f, "{op}: the expression has no array, so no device to run on"),
+            Self::UnsupportedDtype { dtype, device } => write!(f, "{device} has no {dtype}"),
+            Self::Limit { op, what, needed, limit, device } => {
+                write!(f, "{op}: needs {needed} {what}, the limit of {device} is {limit}")
+            }
+            Self::BadOperator { op, reason } => write!(f, "{op}: {reason}"),
+            Self::NoDevice { wanted, reason } => write!(f, "no device for {wanted}: {reason}"),
+            Self::OutOfMemory { bytes, device } => {
+                write!(f, "{device} has no room for {bytes} more bytes")
+            }
+            Self::Kernel { kernel, message } => {
+                write!(f, "kernel {kernel} does not compile: {message}")
+            }
+            Self::DeviceLost { device, reason } => write!(f, "{device} was lost: {reason}"),
+            Self::Backend { op, message } => write!(f, "{op}: {message}"),
+        }
+    }
+}
+
+impl Error {
+    /// The kind of error and its values.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.inner.kind
+    }
+
+    /// The source line of the operator that failed, where there is one.
+    #[must_use]
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.inner.location
+    }
+
+    /// The error with the caller's source line.
+    #[track_caller]
+    pub(crate) fn here(kind: ErrorKind) -> Self {
+        Self { inner: Arc::new(Inner { kind, location: Some(Location::caller()) }) }
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { inner: Arc::new(Inner { kind, location: None }) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.kind.fmt(f)?;
+        if let Some(at) = self.inner.location {
+            write!(f, " (at {}:{}:{})", at.file(), at.line(), at.column())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error").field("kind", &self.inner.kind).field("location", &self.inner.location).finish()
+    }
+}
+
+impl std::error::Error for Error {}

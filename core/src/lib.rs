@@ -1,0 +1,53 @@
+//! Arrays, expressions, plans and recordings: everything of Kiln that needs no GPU.
+//!
+//! The modules in the order in which data passes through them:
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`dtype`], [`shape`], [`layout`] | element types, lengths, strides and views |
+//! | [`device`], [`array`] | a handle on a backend; values that live on it |
+//! | [`expr`], [`op`], [`operators`] | lazy elementwise expressions and the tables of operators; `fuse` makes programs of them |
+//! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls |
+//! | [`monoid`] | the operators of reductions and scans, built in or traced from a closure |
+//! | [`program`], [`kernel`] | an expression as straight-line code; what a backend compiles |
+//! | [`plan`] | which dispatches, which tiles: from shapes and dtypes alone |
+//! | [`recording`], [`backend`], [`recorder`] | work as data; the trait that runs it; one that keeps it |
+//!
+//! How a sum runs, in three hops: [`reduce`] → [`plan::reduce`] → `shaders/wgsl/reduce.wgsl`.
+//! Every other operation has the same three.
+
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod backend;
+pub mod device;
+pub mod dtype;
+pub mod elementwise;
+pub mod error;
+pub mod expr;
+mod fuse;
+pub mod host;
+pub mod kernel;
+pub mod layout;
+pub mod monoid;
+pub mod op;
+pub mod operators;
+pub mod plan;
+pub mod program;
+pub mod recorder;
+pub mod recording;
+pub mod reduce;
+pub mod scan;
+pub mod shape;
+pub mod slice;
+
+pub use array::Array;
+pub use backend::{Backend, Caps, DeviceInfo, DeviceKind, Pending};
+pub use device::Device;
+pub use dtype::{Dtype, Element, Scalar};
+pub use elementwise::{ArrayOps, IntoExpr};
+pub use error::{Error, ErrorKind, Result};
+pub use expr::Expr;
+pub use host::HostArray;
+pub use shape::{Axes, IntoShape, Shape, keep};
+pub use slice::SliceItem;

@@ -1,0 +1,118 @@
+//! The tables of elementwise operators: names, and which types they take and give.
+//!
+//! Adding an operator is a row here, its WGSL in `shaders/src/spell.rs`, its loop in `backends/cpu/src/lanes.rs`, and
+//! a line in the suite.
+
+use crate::dtype::{Dtype, Kind};
+
+macro_rules! table {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $op:ident = $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[non_exhaustive]
+        pub enum $name { $($(#[$doc])* $op,)* }
+
+        impl $name {
+            /// Every operator of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$op,)*];
+
+            /// The operator's name, as it stands in kernels' labels and in errors.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$op => $text,)* }
+            }
+        }
+    };
+}
+
+table! {
+    /// Operators of one operand.
+    UnaryOp {
+        /// `-x`; integers wrap.
+        Neg = "neg",
+        /// Logical not of bool, bitwise complement of integers.
+        Not = "not",
+        /// Absolute value; `abs(MIN) = MIN`.
+        Abs = "abs",
+        /// Square root.
+        Sqrt = "sqrt",
+        /// e to the power x.
+        Exp = "exp",
+        /// Natural logarithm.
+        Ln = "ln",
+        /// Sine of x radians.
+        Sin = "sin",
+        /// Cosine of x radians.
+        Cos = "cos",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// Whether x is not a number.
+        IsNan = "is_nan",
+    }
+}
+
+table! {
+    /// Operators of two operands of one type.
+    BinaryOp {
+        /// Sum; integers wrap.
+        Add = "add",
+        /// Difference; integers wrap.
+        Sub = "sub",
+        /// Product; integers wrap.
+        Mul = "mul",
+        /// Quotient; integers truncate, `x / 0 = x`, `MIN / -1 = MIN`.
+        Div = "div",
+        /// Remainder with the dividend's sign; for integers `x % 0 = 0`, `MIN % -1 = 0`.
+        Rem = "rem",
+        /// The smaller; NaN if either is NaN; −0 is smaller than +0.
+        Min = "min",
+        /// The larger; NaN if either is NaN; +0 is larger than −0.
+        Max = "max",
+        /// Logical or bitwise and.
+        And = "and",
+        /// Logical or bitwise or.
+        Or = "or",
+        /// Logical or bitwise exclusive or.
+        Xor = "xor",
+        /// `a < b`; false if either is NaN.
+        Lt = "lt",
+        /// `a <= b`; false if either is NaN.
+        Le = "le",
+        /// `a > b`; false if either is NaN.
+        Gt = "gt",
+        /// `a >= b`; false if either is NaN.
+        Ge = "ge",
+        /// `a == b`; false if either is NaN.
+        Eq = "eq",
+        /// `a != b`; true if either is NaN.
+        Ne = "ne",
+    }
+}
+
+impl UnaryOp {
+    /// The result's type for an operand of type `dtype`, or `None` where the operator does not exist.
+    #[must_use]
+    pub const fn result(self, dtype: Dtype) -> Option<Dtype> {
+        match (self, dtype.kind()) {
+            (Self::Neg, Kind::Signed | Kind::Float)
+            | (Self::Not, Kind::Bool | Kind::Signed | Kind::Unsigned)
+            | (Self::Abs, Kind::Signed | Kind::Unsigned | Kind::Float)
+            | (Self::Sqrt | Self::Exp | Self::Ln | Self::Sin | Self::Cos | Self::Tanh, Kind::Float) => Some(dtype),
+            (Self::IsNan, Kind::Float) => Some(Dtype::Bool),
+            _ => None,
+        }
+    }
+}
+
+impl BinaryOp {
+    /// The result's type for operands of type `dtype`, or `None` where the operator does not exist.
+    #[must_use]
+    pub const fn result(self, dtype: Dtype) -> Option<Dtype> {
+        match (self, dtype.kind()) {
+            (Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Rem, Kind::Bool)
+            | (Self::And | Self::Or | Self::Xor, Kind::Float) => None,
+            (Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne, _) => Some(Dtype::Bool),
+            _ => Some(dtype),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The plan of a running combination: reduce, then scan.
+//!
+//! ```text
+//! elements ── reduce ─▶ totals [line][tile] ── spine ─▶ totals of blocks of 2, 4, 8 … tiles, in place
+//! elements + totals ── scan ─▶ output
+//! ```
+//! A tile's elements take, left of them, the blocks that [`order`](crate::plan::order) names: at most one per level,
+//! which the spine leaves at the index of the block's last tile. Lines of one tile take one dispatch. Nothing waits
+//! for a neighbour, so no forward progress between workgroups is assumed, and floats have the same bits in every run.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use crate::array::Storage;
+use crate::error::Result;
+use crate::fuse::Fused;
+use crate::kernel::{Family, KernelSpec};
+use crate::layout::Layout;
+use crate::monoid::Operator;
+use crate::plan::reduce::{first_pass_to_totals, rank, work};
+use crate::plan::tiling::{self, log2_ceil};
+use crate::plan::{Lines, Placed, Statement, lines};
+use crate::program::Program;
+use crate::recording::{BufferId, Dispatch, LEAF, Tiling};
+
+/// Scans `fused` along `axis` into `output`, a new row-major array of the same shape (no axis of length 0).
+pub(crate) fn plan(
+    statement: &mut Statement<'_>,
+    fused: &Fused,
+    axis: usize,
+    operator: &Operator,
+    output: &Arc<Storage>,
+) -> Result<()> {
+    statement.unpacked(output, &fused.shape, &operator.finish, |statement, output, finish| {
+        let whole = Layout::contiguous(fused.shape.clone());
+        let placed = || -> Vec<Placed<'_>> {
+            let out = Placed { buffer: output.id(), dtype: output.dtype(), layout: &whole };
+            fused.inputs.iter().map(|input| input.placed()).chain([out]).collect()
+        };
+        let all = lines(&fused.shape, &[axis], &placed());
+        let work = work(&all, operator);
+        let tiling = tiling::choose(&work, statement.device.caps(), statement.device.schedule());
+        let mut totals = None;
+        if tiling.tiles() > 1 {
+            let buffer = statement.scratch(work.lines * tiling.tiles() * work.words)?;
+            let mut elements = lines(&fused.shape, &[axis], &placed());
+            elements.operands.truncate(fused.inputs.len());
+            elements.slots.truncate(fused.inputs.len());
+            statement.push(first_pass_to_totals(fused, elements, operator, tiling, buffer))?;
+            spine(statement, operator, &tiling, work.words, buffer)?;
+            totals = Some(buffer);
+        }
+        statement.push(scan_pass(fused, all, operator, finish, tiling, totals))
+    })
+}
+
+/// Combines the totals of neighbouring tiles in place, level by level, in as many dispatches as one workgroup's memory
+/// makes necessary.
+fn spine(
+    statement: &mut Statement<'_>,
+    operator: &Operator,
+    tiling: &Tiling,
+    words: usize,
+    totals: BufferId,
+) -> Result<()> {
+    let tiles = tiling.tiles();
+    let slots = statement.device.schedule().log_slots.unwrap_or(u32::MAX).clamp(4, statement.device.caps().log_slots);
+    let most = slots - log2_ceil(words).min(slots - 2);
+    let mut log_step = 0;
+    while tiles >> log_step >= 2 {
+        let length = tiles >> log_step;
+        let log_nodes = log2_ceil(length).clamp(2, most);
+        let level = Tiling {
+            length,
+            lines: tiling.lines,
+            log_leaves: log_nodes - LEAF.trailing_zeros(),
+            log_lines: 0,
+            line_fastest: false,
+        };
+        statement.push(Dispatch {
+            kernel: Arc::new(KernelSpec {
+                family: Family::Spine,
+                name: operator.name,
+                kept: 0,
+                walked: 1,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                map: Program::default(),
+                combine: operator.combine.clone(),
+                finish: Program::default(),
+                reads_totals: false,
+                writes_totals: true,
+            }),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            totals_in: None,
+            totals_out: Some(totals),
+            kept: smallvec![],
+            walked: smallvec![tiles],
+            tiling: level,
+            log_step,
+            groups: level.groups(),
+            scalars: operator.combine_scalars.clone(),
+        })?;
+        log_step += log_nodes;
+    }
+    Ok(())
+}
+
+/// The pass that writes the output.
+fn scan_pass(
+    fused: &Fused,
+    mut all: Lines,
+    operator: &Operator,
+    finish: Program,
+    tiling: Tiling,
+    totals_in: Option<BufferId>,
+) -> Dispatch {
+    let mut scalars = fused.scalars.clone();
+    scalars.extend_from_slice(&operator.combine_scalars);
+    scalars.extend_from_slice(&operator.finish_scalars);
+    let outputs = all.operands.split_off(fused.inputs.len());
+    let output_slots = all.slots.split_off(fused.inputs.len());
+    Dispatch {
+        kernel: Arc::new(KernelSpec {
+            family: Family::Scan,
+            name: operator.name,
+            kept: rank(&all.kept),
+            walked: rank(&all.walked),
+            inputs: all.slots,
+            outputs: output_slots,
+            map: fused.program.clone(),
+            combine: operator.combine.clone(),
+            finish,
+            reads_totals: totals_in.is_some(),
+            writes_totals: false,
+        }),
+        inputs: all.operands,
+        outputs,
+        totals_in,
+        totals_out: None,
+        kept: all.kept,
+        walked: all.walked,
+        tiling,
+        log_step: 0,
+        groups: tiling.groups(),
+        scalars,
+    }
+}

@@ -1,0 +1,98 @@
+//! Running combinations along an axis: cumsum, cumprod, cummin, cummax, and own operators.
+//!
+//! *Execution*: `plan/scan.rs` plans one dispatch for lines that fit one tile, else reduce, spine and scan;
+//! `shaders/wgsl/scan.wgsl` and `spine.wgsl` run them. An expression is evaluated inside, never stored.
+
+use crate::array::Array;
+use crate::dtype::{Dtype, Element};
+use crate::elementwise::ArrayOps;
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::fuse::fuse;
+use crate::layout::Layout;
+use crate::monoid::Operator;
+use crate::op::BinaryOp;
+use crate::plan::{Statement, scan as plan};
+use crate::shape::resolve_axis;
+
+/// Inclusive scans of arrays and expressions: element `i` of the result combines elements `0..=i` along the axis.
+///
+/// A negative axis counts from the end. The result is a new array of the same shape on the device; nothing waits. The
+/// last value along the axis equals the reduction's result, bit for bit, since both combine in the same order: see
+/// [`order`](crate::plan::order).
+pub trait Scan: ArrayOps {
+    /// The running sum: NumPy's `cumsum`. Integers wrap; bool counts in `u32`.
+    ///
+    /// # Errors
+    /// The axis is out of range, the expression's own error, or no memory for the result.
+    fn cumsum(&self, axis: isize) -> Result<Array<<Self::Elem as Element>::Sum>> {
+        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis)
+    }
+
+    /// The running product: NumPy's `cumprod`. Integers wrap.
+    ///
+    /// # Errors
+    /// As [`cumsum`](Self::cumsum).
+    fn cumprod(&self, axis: isize) -> Result<Array<<Self::Elem as Element>::Sum>> {
+        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis)
+    }
+
+    /// The smallest element so far: NumPy's `minimum.accumulate`. NaN from the first NaN on.
+    ///
+    /// # Errors
+    /// As [`cumsum`](Self::cumsum).
+    fn cummin(&self, axis: isize) -> Result<Array<Self::Elem>> {
+        binary("cummin", BinaryOp::Min, &self.to_expr(), axis)
+    }
+
+    /// The largest element so far: NumPy's `maximum.accumulate`. NaN from the first NaN on.
+    ///
+    /// # Errors
+    /// As [`cumsum`](Self::cumsum).
+    fn cummax(&self, axis: isize) -> Result<Array<Self::Elem>> {
+        binary("cummax", BinaryOp::Max, &self.to_expr(), axis)
+    }
+
+    /// The running combination by an associative operator: `x.scan(0, |a, b| a.maximum(b))`. Julia's `accumulate`.
+    ///
+    /// The closure gets the left and the right value; it is traced into the kernel as in
+    /// [`reduce`](crate::reduce::Reduce::reduce).
+    ///
+    /// # Errors
+    /// As [`cumsum`](Self::cumsum), and an operator that uses arrays or another operator's arguments.
+    #[doc(alias = "accumulate")]
+    #[doc(alias = "prefix sum")]
+    fn scan<F>(&self, axis: isize, combine: F) -> Result<Array<Self::Elem>>
+    where
+        F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
+    {
+        run(&self.to_expr(), axis, &Operator::traced("scan", combine)?)
+    }
+}
+
+impl<A: ArrayOps + ?Sized> Scan for A {}
+
+fn binary<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: isize) -> Result<Array<T>> {
+    let op = match (op, T::DTYPE) {
+        (BinaryOp::Min, Dtype::Bool) => BinaryOp::And,
+        (BinaryOp::Max, Dtype::Bool) => BinaryOp::Or,
+        _ => op,
+    };
+    run(expr, axis, &Operator::binary(name, op, T::DTYPE))
+}
+
+fn run<T: Element>(expr: &Expr<T>, axis: isize, operator: &Operator) -> Result<Array<T>> {
+    let op = operator.name;
+    let roots = [expr.node.clone()?];
+    let device = roots[0].device(op)?.clone();
+    let shape = roots[0].shape().clone();
+    let axis = resolve_axis(op, axis, shape.ndim())?;
+    let storage = device.storage(op, T::DTYPE, &shape)?;
+    if shape.size() > 0 {
+        let fused = fuse(op, &roots, &device, 2)?;
+        let mut statement = Statement::new(op, &device);
+        plan::plan(&mut statement, &fused, axis, operator, &storage)?;
+        statement.run()?;
+    }
+    Ok(Array::new(storage, Layout::contiguous(shape)))
+}
