@@ -150,16 +150,16 @@ impl Layout {
     }
 }
 
+/// Strides along a few axes, of each of several layouts.
+pub(crate) type StridesOfEach = SmallVec<[SmallVec<[isize; 4]>; 4]>;
+
 /// Lengths and, per layout, strides of the fewest axes that walk the same elements in the same order.
 ///
 /// Axes of length 1 go away; neighbours merge where every layout steps from the end of the inner to the next of the
 /// outer. `strides` holds one slice per layout, each as long as `lens`.
-pub(crate) fn collapse(
-    lens: &[usize],
-    strides: &[&[isize]],
-) -> (SmallVec<[usize; 4]>, SmallVec<[SmallVec<[isize; 4]>; 4]>) {
+pub(crate) fn collapse(lens: &[usize], strides: &[&[isize]]) -> (SmallVec<[usize; 4]>, StridesOfEach) {
     let mut out_lens: SmallVec<[usize; 4]> = SmallVec::new();
-    let mut out_strides: SmallVec<[SmallVec<[isize; 4]>; 4]> = smallvec![SmallVec::new(); strides.len()];
+    let mut out_strides: StridesOfEach = smallvec![SmallVec::new(); strides.len()];
     for (axis, &len) in lens.iter().enumerate() {
         if len == 1 {
             continue;

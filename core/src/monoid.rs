@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::dtype::{Dtype, Element};
+use crate::dtype::{Dtype, Element, Kind};
 use crate::error::{ErrorKind, Result};
 use crate::expr::{Expr, Node};
 use crate::fuse::Fuser;
-use crate::op::BinaryOp;
+use crate::op::{BinaryOp, UnaryOp};
 use crate::program::{Instr, Program};
 
 /// An associative operator, with what becomes of the accumulator at the end.
@@ -41,6 +41,25 @@ impl Operator {
             combine_scalars: SmallVec::new(),
             finish: Program::identity(&[dtype]),
             finish_scalars: SmallVec::new(),
+        }
+    }
+
+    /// The minimum or maximum of a type: the operator, and what the elements become first.
+    ///
+    /// Floats become keys that order as unsigned integers, NaN at the winning end; so NaN propagates, −0 comes before
+    /// +0, and combining two is one instruction. For bool the smaller is `and`, the larger `or`.
+    pub(crate) fn extreme<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>) -> Result<(Self, Arc<Node>)> {
+        let (key, logic) =
+            if op == BinaryOp::Min { (UnaryOp::MinKey, BinaryOp::And) } else { (UnaryOp::MaxKey, BinaryOp::Or) };
+        match T::DTYPE.kind() {
+            Kind::Bool => Ok((Self::binary(name, logic, T::DTYPE), expr.node.clone()?)),
+            Kind::Float => {
+                let argument = Expr::<u32>::argument();
+                let result = argument.unary::<T>(UnaryOp::FromKey).node?;
+                let operator = Self::binary(name, op, Dtype::U32).finished(&[argument.node?], result)?;
+                Ok((operator, expr.unary::<u32>(key).node?))
+            }
+            _ => Ok((Self::binary(name, op, T::DTYPE), expr.node.clone()?)),
         }
     }
 

@@ -48,6 +48,12 @@ table! {
         Tanh = "tanh",
         /// Whether x is not a number.
         IsNan = "is_nan",
+        /// The float's place among all floats as an unsigned integer: −∞ < … < −0 < +0 < … < +∞; NaN is the least.
+        MinKey = "min_key",
+        /// The same with NaN the greatest, so that the greatest key is the maximum that propagates NaN.
+        MaxKey = "max_key",
+        /// The float of a key.
+        FromKey = "from_key",
     }
 }
 
@@ -99,6 +105,8 @@ impl UnaryOp {
             | (Self::Abs, Kind::Signed | Kind::Unsigned | Kind::Float)
             | (Self::Sqrt | Self::Exp | Self::Ln | Self::Sin | Self::Cos | Self::Tanh, Kind::Float) => Some(dtype),
             (Self::IsNan, Kind::Float) => Some(Dtype::Bool),
+            (Self::MinKey | Self::MaxKey, Kind::Float) => Some(Dtype::U32),
+            (Self::FromKey, Kind::Unsigned) => Some(Dtype::F32),
             _ => None,
         }
     }

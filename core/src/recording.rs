@@ -62,6 +62,12 @@ impl Tiling {
         self.length.div_ceil(LEAF << self.log_leaves)
     }
 
+    /// Slots between neighbouring leaves of a line, as a power of two: slots count lines first or leaves first.
+    #[must_use]
+    pub const fn log_stride(&self) -> u32 {
+        if self.line_fastest { self.log_lines } else { 0 }
+    }
+
     /// Workgroups: blocks of lines times tiles.
     #[must_use]
     pub const fn groups(&self) -> usize {
@@ -115,7 +121,7 @@ impl Dispatch {
             self.groups as u32,
             tiling.log_leaves,
             tiling.log_lines,
-            u32::from(tiling.line_fastest),
+            tiling.log_stride(),
             self.log_step,
         ]);
         words.extend(self.kept.iter().chain(&self.walked).map(|&len| len as u32));

@@ -49,7 +49,7 @@ pub trait Reduce: ArrayOps {
     /// # Errors
     /// As [`sum`](Self::sum), and over no elements.
     fn min(&self, axes: impl Into<Axes>) -> Result<Array<Self::Elem>> {
-        binary("min", BinaryOp::Min, &self.to_expr(), &axes.into(), None)
+        extreme("min", BinaryOp::Min, &self.to_expr(), &axes.into())
     }
 
     /// The largest element; NaN if there is one; +0 after −0.
@@ -57,7 +57,7 @@ pub trait Reduce: ArrayOps {
     /// # Errors
     /// As [`min`](Self::min).
     fn max(&self, axes: impl Into<Axes>) -> Result<Array<Self::Elem>> {
-        binary("max", BinaryOp::Max, &self.to_expr(), &axes.into(), None)
+        extreme("max", BinaryOp::Max, &self.to_expr(), &axes.into())
     }
 
     /// The arithmetic mean; NaN over no elements.
@@ -141,13 +141,12 @@ fn binary<T: Element>(
     axes: &Axes,
     empty: Option<T>,
 ) -> Result<Array<T>> {
-    // Logic for bool: the smaller is `and`, the larger `or`.
-    let op = match (op, T::DTYPE) {
-        (BinaryOp::Min, Dtype::Bool) => BinaryOp::And,
-        (BinaryOp::Max, Dtype::Bool) => BinaryOp::Or,
-        _ => op,
-    };
     reduce(expr, axes, &Operator::binary(name, op, T::DTYPE), empty)
+}
+
+fn extreme<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axes: &Axes) -> Result<Array<T>> {
+    let (operator, root) = Operator::extreme(name, op, expr)?;
+    run(&[root], axes, &operator, None)
 }
 
 fn reduce<T: Element>(expr: &Expr<T>, axes: &Axes, operator: &Operator, empty: Option<T>) -> Result<Array<T>> {
@@ -210,7 +209,7 @@ fn wide<T: Element>(expr: &Expr<T>) -> (Expr<u32>, Expr<u32>) {
     let high = match T::DTYPE {
         Dtype::I32 => expr.convert::<i32>().lt(0).select(u32::MAX, 0u32),
         // Zero, but of the expression's shape.
-        _ => &low ^ &low,
+        _ => low.minimum(0),
     };
     (low, high)
 }

@@ -3,11 +3,13 @@
 //! *Execution*: `plan/scan.rs` plans one dispatch for lines that fit one tile, else reduce, spine and scan;
 //! `shaders/wgsl/scan.wgsl` and `spine.wgsl` run them. An expression is evaluated inside, never stored.
 
+use std::sync::Arc;
+
 use crate::array::Array;
-use crate::dtype::{Dtype, Element};
+use crate::dtype::Element;
 use crate::elementwise::ArrayOps;
 use crate::error::Result;
-use crate::expr::Expr;
+use crate::expr::{Expr, Node};
 use crate::fuse::fuse;
 use crate::layout::Layout;
 use crate::monoid::Operator;
@@ -42,7 +44,7 @@ pub trait Scan: ArrayOps {
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
     fn cummin(&self, axis: isize) -> Result<Array<Self::Elem>> {
-        binary("cummin", BinaryOp::Min, &self.to_expr(), axis)
+        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis)
     }
 
     /// The largest element so far: NumPy's `maximum.accumulate`. NaN from the first NaN on.
@@ -50,7 +52,7 @@ pub trait Scan: ArrayOps {
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
     fn cummax(&self, axis: isize) -> Result<Array<Self::Elem>> {
-        binary("cummax", BinaryOp::Max, &self.to_expr(), axis)
+        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis)
     }
 
     /// The running combination by an associative operator: `x.scan(0, |a, b| a.maximum(b))`. Julia's `accumulate`.
@@ -66,24 +68,24 @@ pub trait Scan: ArrayOps {
     where
         F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
-        run(&self.to_expr(), axis, &Operator::traced("scan", combine)?)
+        run(self.to_expr().node?, axis, &Operator::traced("scan", combine)?)
     }
 }
 
 impl<A: ArrayOps + ?Sized> Scan for A {}
 
 fn binary<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: isize) -> Result<Array<T>> {
-    let op = match (op, T::DTYPE) {
-        (BinaryOp::Min, Dtype::Bool) => BinaryOp::And,
-        (BinaryOp::Max, Dtype::Bool) => BinaryOp::Or,
-        _ => op,
-    };
-    run(expr, axis, &Operator::binary(name, op, T::DTYPE))
+    run(expr.node.clone()?, axis, &Operator::binary(name, op, T::DTYPE))
 }
 
-fn run<T: Element>(expr: &Expr<T>, axis: isize, operator: &Operator) -> Result<Array<T>> {
+fn extreme<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: isize) -> Result<Array<T>> {
+    let (operator, root) = Operator::extreme(name, op, expr)?;
+    run(root, axis, &operator)
+}
+
+fn run<T: Element>(root: Arc<Node>, axis: isize, operator: &Operator) -> Result<Array<T>> {
     let op = operator.name;
-    let roots = [expr.node.clone()?];
+    let roots = [root];
     let device = roots[0].device(op)?.clone();
     let shape = roots[0].shape().clone();
     let axis = resolve_axis(op, axis, shape.ndim())?;

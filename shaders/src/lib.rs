@@ -86,8 +86,12 @@ pub fn render(spec: &KernelSpec, target: Target) -> Result<String, Error> {
     let mut text = prelude::write(spec, target)?;
     let skeletons: &[&str] = match spec.family {
         Family::Map => &[include_str!("../wgsl/map.wgsl")],
-        Family::Reduce => &[include_str!("../wgsl/tile.wgsl"), include_str!("../wgsl/reduce.wgsl")],
-        Family::Scan => &[include_str!("../wgsl/tile.wgsl"), include_str!("../wgsl/scan.wgsl")],
+        Family::Reduce => {
+            &[include_str!("../wgsl/tile.wgsl"), include_str!("../wgsl/rows.wgsl"), include_str!("../wgsl/reduce.wgsl")]
+        }
+        Family::Scan => {
+            &[include_str!("../wgsl/tile.wgsl"), include_str!("../wgsl/rows.wgsl"), include_str!("../wgsl/scan.wgsl")]
+        }
         Family::Spine => &[include_str!("../wgsl/tile.wgsl"), include_str!("../wgsl/spine.wgsl")],
         other => {
             return Err(Error::new(format!("no skeleton for the family {}", other.name())));

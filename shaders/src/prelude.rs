@@ -5,7 +5,7 @@
 //! load stays in the array's padding, others repeat the line's last element.
 
 use kiln_array::dtype::Dtype;
-use kiln_array::kernel::{Access, Family, KernelSpec, Slot};
+use kiln_array::kernel::{Access, Family, KernelSpec, MAX_LOG_SCAN_SLOTS, Slot};
 
 use crate::spell::{self, from_word, to_word, type_name};
 use crate::writer::{Writer, line};
@@ -20,6 +20,7 @@ pub(crate) fn write(spec: &KernelSpec, target: Target) -> Result<String, Error> 
     };
     let p = Prelude { spec, components };
     line!(w, "const GROUP_SIZE: u32 = {GROUP_SIZE}u;");
+    line!(w, "const LOG_GROUP_SIZE: u32 = {}u;", GROUP_SIZE.trailing_zeros());
     p.parameters(&mut w);
     p.bindings(&mut w)?;
     p.accumulator(&mut w)?;
@@ -120,8 +121,12 @@ impl Prelude<'_> {
     fn tile(&self, w: &mut Writer, target: Target) -> Result<(), Error> {
         let spec = self.spec;
         let words = self.components.len().next_power_of_two().trailing_zeros();
-        let log_slots = target.log_slots.saturating_sub(words).max(GROUP_SIZE.trailing_zeros());
+        let most = if spec.family == Family::Scan { MAX_LOG_SCAN_SLOTS } else { u32::MAX };
+        let log_slots = target.log_slots.min(most).saturating_sub(words).max(GROUP_SIZE.trailing_zeros());
         line!(w, "const SLOTS: u32 = {}u;", 1u32 << log_slots);
+        // A reduction walks its tile eight rows at a time, a scan holds all of it.
+        let even = if spec.family == Family::Reduce { (1 << log_slots).min(8 * GROUP_SIZE) } else { 1 << log_slots };
+        line!(w, "const EVEN_SLOTS: u32 = {even}u;");
         line!(w, "const KEEPS_BLOCKS: bool = {};", spec.family != Family::Reduce);
         line!(w, "const LEAVES_ARE_BALANCED: bool = {};", spec.reads_totals && spec.family == Family::Reduce);
         line!(w, "const READS_TOTALS: bool = {};", spec.reads_totals);
@@ -140,16 +145,26 @@ impl Prelude<'_> {
         });
         result?;
         line!(w, "");
-        for (index, &dtype) in self.components.iter().enumerate() {
-            line!(w, "var<workgroup> slots{index}: array<{}, SLOTS>;", type_name(dtype)?);
+        self.memory(w, "slot", "SLOTS")?;
+        if spec.family == Family::Scan {
+            self.memory(w, "earlier", "GROUP_SIZE")?;
         }
-        let each = |text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<Vec<_>>().join(", ");
-        w.block(format_args!("fn read_slot(slot: u32) -> Acc"), |w| {
-            line!(w, "return Acc({});", each(&|index| format!("slots{index}[slot]")));
+        Ok(())
+    }
+
+    /// Accumulators in workgroup memory, an array per component, with `read_NAME` and `write_NAME`.
+    fn memory(&self, w: &mut Writer, name: &str, size: &str) -> Result<(), Error> {
+        let count = self.components.len();
+        for (index, &dtype) in self.components.iter().enumerate() {
+            line!(w, "var<workgroup> {name}{index}: array<{}, {size}>;", type_name(dtype)?);
+        }
+        w.block(format_args!("fn read_{name}(at: u32) -> Acc"), |w| {
+            let values: Vec<String> = (0..count).map(|index| format!("{name}{index}[at]")).collect();
+            line!(w, "return Acc({});", values.join(", "));
         });
-        w.block(format_args!("fn write_slot(slot: u32, x: Acc)"), |w| {
+        w.block(format_args!("fn write_{name}(at: u32, x: Acc)"), |w| {
             for index in 0..count {
-                line!(w, "slots{index}[slot] = x.c{index};");
+                line!(w, "{name}{index}[at] = x.c{index};");
             }
         });
         Ok(())

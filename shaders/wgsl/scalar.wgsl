@@ -14,6 +14,22 @@ fn kiln_key(x: f32) -> u32 {
     return bits ^ select(0x80000000u, 0xffffffffu, bits >= 0x80000000u);
 }
 
+//# name: kiln_min_key_f32 needs: kiln_is_nan_f32 kiln_key
+fn kiln_min_key_f32(x: f32) -> u32 {
+    return select(kiln_key(x), 0u, kiln_is_nan_f32(x));
+}
+
+//# name: kiln_max_key_f32 needs: kiln_is_nan_f32 kiln_key
+fn kiln_max_key_f32(x: f32) -> u32 {
+    return select(kiln_key(x), 0xffffffffu, kiln_is_nan_f32(x));
+}
+
+//# name: kiln_from_key_f32
+// The least and the greatest key are NaN by themselves.
+fn kiln_from_key_f32(key: u32) -> f32 {
+    return bitcast<f32>(key ^ select(0xffffffffu, 0x80000000u, key >= 0x80000000u));
+}
+
 //# name: kiln_min_f32 needs: kiln_is_nan_f32 kiln_key
 fn kiln_min_f32(a: f32, b: f32) -> f32 {
     let take_a = kiln_is_nan_f32(a) || (!kiln_is_nan_f32(b) && kiln_key(a) <= kiln_key(b));

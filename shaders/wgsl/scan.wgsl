@@ -1,15 +1,223 @@
 // The running combination within each tile of each line, after the blocks of tiles to its left.
 //
-// 1. Every invocation loads leaves, runs through each from the left, keeps the four values in registers and puts the
-//    leaf's total into workgroup memory.
+// 1. Every invocation loads leaves, runs through each from the left, keeps the values in registers and puts the leaf's
+//    total into workgroup memory.
 // 2. The tile's blocks are joined, and every block's total kept (tile.wgsl).
-// 3. To each leaf's values come the totals of the blocks to its left: first those of the tile, from the nearest and
-//    smallest to the largest, then those of earlier tiles, which the spine left in the same arrangement.
-//    Clearing the lowest set bit of a leaf's number walks them.
+// 3. To each leaf's values come the totals of the blocks to its left, at most one per level: first those of the tile,
+//    from the nearest and smallest to the largest, then those of earlier tiles, which the spine left in the same
+//    arrangement. A leaf needs the block of level k where bit k of its number is set.
+//
+// A lane's leaves are GROUP_SIZE slots apart, up to sixteen, in four times four rows (rows.wgsl).
 // Holes: load_quad, combine, load_total (one of an earlier tile), store_quad (applies finish).
+
+const ROWS: u32 = SLOTS / GROUP_SIZE;
+
+// All rows of a lane. Those that the kernel has no room for are copies that nothing uses.
+struct Leaves {
+    p: Rows,
+    q: Rows,
+    r: Rows,
+    s: Rows,
+}
+
+fn load_leaves(tile: Tile, lane: u32) -> Leaves {
+    if (tile.is_even) {
+        let place = place_of(tile, lane);
+        let p = load_even_rows(tile, place);
+        var leaves = Leaves(p, p, p, p);
+        if (ROWS > 4u) {
+            leaves.q = load_even_rows(tile, vec2(place.x, place.y + 4u * tile.row_step));
+        }
+        if (ROWS > 8u) {
+            leaves.r = load_even_rows(tile, vec2(place.x, place.y + 8u * tile.row_step));
+            leaves.s = load_even_rows(tile, vec2(place.x, place.y + 12u * tile.row_step));
+        }
+        return leaves;
+    }
+    let p = load_rows(tile, lane);
+    var leaves = Leaves(p, p, p, p);
+    if (ROWS > 4u && tile.slots > 4u * GROUP_SIZE) {
+        leaves.q = load_rows(tile, lane + 4u * GROUP_SIZE);
+    }
+    if (ROWS > 8u && tile.slots > 8u * GROUP_SIZE) {
+        leaves.r = load_rows(tile, lane + 8u * GROUP_SIZE);
+        leaves.s = load_rows(tile, lane + 12u * GROUP_SIZE);
+    }
+    return leaves;
+}
+
+// Runs through every leaf and puts its total. A line's last leaf may be shorter, but nothing is to the right of it.
+fn run_leaves(tile: Tile, lane: u32, leaves: Leaves) -> Leaves {
+    var out = leaves;
+    out.p = run_rows(tile, lane, leaves.p);
+    if (ROWS > 4u) {
+        out.q = run_rows(tile, lane + 4u * GROUP_SIZE, leaves.q);
+    }
+    if (ROWS > 8u) {
+        out.r = run_rows(tile, lane + 8u * GROUP_SIZE, leaves.r);
+        out.s = run_rows(tile, lane + 12u * GROUP_SIZE, leaves.s);
+    }
+    return out;
+}
+
+fn run_rows(tile: Tile, slot: u32, rows: Rows) -> Rows {
+    return Rows(
+        run_leaf(tile, slot, rows.a),
+        run_leaf(tile, slot + GROUP_SIZE, rows.b),
+        run_leaf(tile, slot + 2u * GROUP_SIZE, rows.c),
+        run_leaf(tile, slot + 3u * GROUP_SIZE, rows.d),
+    );
+}
+
+fn run_leaf(tile: Tile, slot: u32, quad: Quad) -> Quad {
+    let b = combine(quad.a, quad.b);
+    let c = combine(b, quad.c);
+    let d = combine(c, quad.d);
+    if (tile.is_even || slot < tile.slots) {
+        write_slot(bank_of(slot), d);
+    }
+    return Quad(quad.a, b, c, d);
+}
 
 fn after(left: Acc, quad: Quad) -> Quad {
     return Quad(combine(left, quad.a), combine(left, quad.b), combine(left, quad.c), combine(left, quad.d));
+}
+
+fn rows_after(left: Acc, rows: Rows) -> Rows {
+    return Rows(after(left, rows.a), after(left, rows.b), after(left, rows.c), after(left, rows.d));
+}
+
+// All leaves after one block that is to the left of them all.
+fn leaves_after(left: Acc, leaves: Leaves) -> Leaves {
+    var out = leaves;
+    out.p = rows_after(left, leaves.p);
+    if (ROWS > 4u) {
+        out.q = rows_after(left, leaves.q);
+    }
+    if (ROWS > 8u) {
+        out.r = rows_after(left, leaves.r);
+        out.s = rows_after(left, leaves.s);
+    }
+    return out;
+}
+
+// The slot of the block to the left of a slot whose bit `bit` is set.
+fn left_of(slot: u32, bit: u32) -> u32 {
+    let line = slot & ((1u << P.log_stride) - 1u);
+    return ((slot >> bit) << bit) - (1u << P.log_stride) + line;
+}
+
+// Leaves after the blocks to their left at a level below a row, which all rows of the lane have or none. The left slots
+// are apart as the rows are.
+fn leaves_after_left(lane: u32, bit: u32, leaves: Leaves) -> Leaves {
+    let left = bank_of(left_of(lane, bit));
+    var out = leaves;
+    out.p = rows_after_left(left, 0u, leaves.p);
+    if (ROWS > 4u) {
+        out.q = rows_after_left(left, 4u, leaves.q);
+    }
+    if (ROWS > 8u) {
+        out.r = rows_after_left(left, 8u, leaves.r);
+        out.s = rows_after_left(left, 12u, leaves.s);
+    }
+    return out;
+}
+
+fn rows_after_left(left: u32, row: u32, rows: Rows) -> Rows {
+    return Rows(
+        after(read_slot(bank_in_row(left, row)), rows.a),
+        after(read_slot(bank_in_row(left, row + 1u)), rows.b),
+        after(read_slot(bank_in_row(left, row + 2u)), rows.c),
+        after(read_slot(bank_in_row(left, row + 3u)), rows.d),
+    );
+}
+
+// The same at a level above a row, which a row has by its number.
+fn leaves_after_some(lane: u32, bit: u32, leaves: Leaves) -> Leaves {
+    var out = leaves;
+    out.p = rows_after_some(lane, 0u, bit, leaves.p);
+    if (ROWS > 4u) {
+        out.q = rows_after_some(lane, 4u, bit, leaves.q);
+    }
+    if (ROWS > 8u) {
+        out.r = rows_after_some(lane, 8u, bit, leaves.r);
+        out.s = rows_after_some(lane, 12u, bit, leaves.s);
+    }
+    return out;
+}
+
+fn rows_after_some(lane: u32, row: u32, bit: u32, rows: Rows) -> Rows {
+    return Rows(
+        after_some(lane, row, bit, rows.a),
+        after_some(lane, row + 1u, bit, rows.b),
+        after_some(lane, row + 2u, bit, rows.c),
+        after_some(lane, row + 3u, bit, rows.d),
+    );
+}
+
+fn after_some(lane: u32, row: u32, bit: u32, quad: Quad) -> Quad {
+    if ((((row * GROUP_SIZE) >> bit) & 1u) == 0u) {
+        return quad;
+    }
+    return after(read_slot(bank_of(left_of(lane + row * GROUP_SIZE, bit))), quad);
+}
+
+// Fetches totals of blocks of earlier tiles, eight per line: lane l that of the (l / 32)-th block to the left, of line
+// l % 32. `blocks` is a tile number whose set bits are the blocks still to come. A tile of several to a line has at most
+// 32 lines.
+fn fetch_earlier(tile: Tile, lane: u32, blocks: u32) {
+    var left = blocks;
+    for (var skip = lane / 32u; skip != 0u; skip--) {
+        left &= left - 1u;
+    }
+    if (left != 0u) {
+        let line = tile.first_line + min(lane % 32u, tile.lines - 1u);
+        write_earlier(lane, load_total(line * P.tiles + left - 1u));
+    }
+}
+
+fn store_leaves(tile: Tile, lane: u32, leaves: Leaves) {
+    if (tile.is_even) {
+        let place = place_of(tile, lane);
+        store_even_rows(tile, place, leaves.p);
+        if (ROWS > 4u) {
+            store_even_rows(tile, vec2(place.x, place.y + 4u * tile.row_step), leaves.q);
+        }
+        if (ROWS > 8u) {
+            store_even_rows(tile, vec2(place.x, place.y + 8u * tile.row_step), leaves.r);
+            store_even_rows(tile, vec2(place.x, place.y + 12u * tile.row_step), leaves.s);
+        }
+        return;
+    }
+    store_rows(tile, lane, leaves.p);
+    if (ROWS > 4u) {
+        store_rows(tile, lane + 4u * GROUP_SIZE, leaves.q);
+    }
+    if (ROWS > 8u) {
+        store_rows(tile, lane + 8u * GROUP_SIZE, leaves.r);
+        store_rows(tile, lane + 12u * GROUP_SIZE, leaves.s);
+    }
+}
+
+fn store_even_rows(tile: Tile, place: vec2<u32>, rows: Rows) {
+    store_quad(place.x, place.y, rows.a);
+    store_quad(place.x, place.y + tile.row_step, rows.b);
+    store_quad(place.x, place.y + 2u * tile.row_step, rows.c);
+    store_quad(place.x, place.y + 3u * tile.row_step, rows.d);
+}
+
+fn store_rows(tile: Tile, slot: u32, rows: Rows) {
+    store_leaf(tile, slot, rows.a);
+    store_leaf(tile, slot + GROUP_SIZE, rows.b);
+    store_leaf(tile, slot + 2u * GROUP_SIZE, rows.c);
+    store_leaf(tile, slot + 3u * GROUP_SIZE, rows.d);
+}
+
+fn store_leaf(tile: Tile, slot: u32, quad: Quad) {
+    if (exists(tile, slot)) {
+        let place = place_of(tile, slot);
+        store_quad(place.x, place.y, quad);
+    }
 }
 
 @compute @workgroup_size(256)
@@ -22,41 +230,34 @@ fn main(
     if (group >= P.groups) {
         return;
     }
-    let tile = group % P.tiles;
-    let first_line = (group / P.tiles) << P.log_lines;
-    let first_leaf = tile << P.log_leaves;
-    let leaves = min((P.length + 3u) / 4u - first_leaf, 1u << P.log_leaves);
-    let slots = 1u << (P.log_leaves + P.log_lines);
-    var quads: array<Quad, SLOTS / GROUP_SIZE>;
-    for (var row = 0u; row < SLOTS / GROUP_SIZE; row++) {
-        let slot = row * GROUP_SIZE + lane;
-        let place = place_of(slot, P.log_leaves);
-        if (slot < slots && place.leaf < leaves && first_line + place.line < P.lines) {
-            var quad = load_quad(first_line + place.line, (first_leaf + place.leaf) * 4u);
-            quad.b = combine(quad.a, quad.b);
-            quad.c = combine(quad.b, quad.c);
-            quad.d = combine(quad.c, quad.d);
-            quads[row] = quad;
-            // The last leaf of a line may be shorter, but nothing is to the right of it.
-            write_slot(slot_of(place.line, place.leaf, P.log_leaves), quad.d);
+    let tile = tile_of(group);
+    if (READS_TOTALS) {
+        fetch_earlier(tile, lane, tile.number);
+    }
+    var leaves = run_leaves(tile, lane, load_leaves(tile, lane));
+    sweep(lane, tile.leaves, P.log_leaves, P.log_leaves + P.log_lines);
+    let end = P.log_stride + P.log_leaves;
+    for (var bit = P.log_stride; bit < min(end, LOG_GROUP_SIZE); bit++) {
+        if (((lane >> bit) & 1u) != 0u) {
+            leaves = leaves_after_left(lane, bit, leaves);
         }
     }
-    sweep(lane, leaves, P.log_leaves);
-    for (var row = 0u; row < SLOTS / GROUP_SIZE; row++) {
-        let slot = row * GROUP_SIZE + lane;
-        let place = place_of(slot, P.log_leaves);
-        let line = first_line + place.line;
-        if (slot < slots && place.leaf < leaves && line < P.lines) {
-            var quad = quads[row];
-            for (var rest = place.leaf; rest != 0u; rest &= rest - 1u) {
-                quad = after(read_slot(slot_of(place.line, rest - 1u, P.log_leaves)), quad);
+    for (var bit = max(P.log_stride, LOG_GROUP_SIZE); bit < end; bit++) {
+        leaves = leaves_after_some(lane, bit, leaves);
+    }
+    if (READS_TOTALS) {
+        let line = line_of(lane) % 32u;
+        var blocks = tile.number;
+        for (var fetched = 8u; blocks != 0u; blocks &= blocks - 1u) {
+            if (fetched == 0u) {
+                workgroupBarrier();
+                fetch_earlier(tile, lane, blocks);
+                workgroupBarrier();
+                fetched = 8u;
             }
-            if (READS_TOTALS) {
-                for (var rest = tile; rest != 0u; rest &= rest - 1u) {
-                    quad = after(load_total(line * P.tiles + rest - 1u), quad);
-                }
-            }
-            store_quad(line, (first_leaf + place.leaf) * 4u, quad);
+            leaves = leaves_after(read_earlier((8u - fetched) * 32u + line), leaves);
+            fetched -= 1u;
         }
     }
+    store_leaves(tile, lane, leaves);
 }

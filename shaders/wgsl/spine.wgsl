@@ -20,10 +20,10 @@ fn main(
     let nodes = min(P.length - first, 1u << log_nodes);
     let row = (group / P.tiles) * P.w0;
     for (var node = lane; node < nodes; node += GROUP_SIZE) {
-        write_slot(slot_of(0u, node, log_nodes), load_total(row + ((first + node + 1u) << P.log_step) - 1u));
+        write_slot(bank_of(node), load_total(row + ((first + node + 1u) << P.log_step) - 1u));
     }
-    sweep(lane, nodes, log_nodes);
+    sweep(lane, nodes, log_nodes, log_nodes);
     for (var node = lane; node < nodes; node += GROUP_SIZE) {
-        store_block(row + ((first + node + 1u) << P.log_step) - 1u, read_slot(slot_of(0u, node, log_nodes)));
+        store_block(row + ((first + node + 1u) << P.log_step) - 1u, read_slot(bank_of(node)));
     }
 }

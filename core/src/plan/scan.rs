@@ -13,9 +13,10 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use crate::array::Storage;
+use crate::backend::Caps;
 use crate::error::Result;
 use crate::fuse::Fused;
-use crate::kernel::{Family, KernelSpec};
+use crate::kernel::{Family, KernelSpec, MAX_LOG_SCAN_SLOTS};
 use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::plan::reduce::{first_pass_to_totals, rank, work};
@@ -40,7 +41,11 @@ pub(crate) fn plan(
         };
         let all = lines(&fused.shape, &[axis], &placed());
         let work = work(&all, operator);
-        let tiling = tiling::choose(&work, statement.device.caps(), statement.device.schedule());
+        let caps = statement.device.caps();
+        // A backend that walks its tiles holds none in registers.
+        let most = if caps.serial_groups { u32::MAX } else { MAX_LOG_SCAN_SLOTS };
+        let caps = Caps { log_slots: caps.log_slots.min(most), ..caps.clone() };
+        let tiling = tiling::choose(&work, &caps, statement.device.schedule());
         let mut totals = None;
         if tiling.tiles() > 1 {
             let buffer = statement.scratch(work.lines * tiling.tiles() * work.words)?;
