@@ -1,0 +1,280 @@
+//! Which device, and what planners may know of it.
+//!
+//! What enters: [`Options`]. What leaves: an open wgpu device, its [`DeviceInfo`] and [`Caps`]. Decided: a discrete GPU
+//! comes before an integrated one and that before any other; a graphics API run by the CPU is taken only when asked
+//! for, by name or by [`Options::allow_software`]. The device gets all the limits that its adapter has, and no
+//! feature: kernels need none.
+
+use std::sync::Mutex;
+
+use kiln_array::{Caps, DeviceInfo, DeviceKind, Dtype, ErrorKind, Result};
+
+use crate::batch::MAX_GROUPS;
+use crate::error::lock;
+use crate::times::{OpenTimes, Stopwatch};
+
+/// Which device to open.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The graphics APIs to look at.
+    pub backends: wgpu::Backends,
+    /// A part of the adapter's name, in any case, or its number in [`devices`].
+    pub adapter: Option<String>,
+    /// Whether a graphics API run by the CPU will do where there is no GPU.
+    pub allow_software: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { backends: wgpu::Backends::all(), adapter: None, allow_software: false }
+    }
+}
+
+impl Options {
+    /// Any GPU.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only these graphics APIs.
+    #[must_use]
+    pub fn backends(mut self, backends: wgpu::Backends) -> Self {
+        self.backends = backends;
+        self
+    }
+
+    /// The adapter whose name contains `adapter`, in any case, or that has this number in [`devices`].
+    #[must_use]
+    pub fn adapter(mut self, adapter: impl Into<String>) -> Self {
+        self.adapter = Some(adapter.into());
+        self
+    }
+
+    /// A graphics API run by the CPU will do where there is no GPU.
+    #[must_use]
+    pub fn allow_software(mut self, allow: bool) -> Self {
+        self.allow_software = allow;
+        self
+    }
+}
+
+/// An open device and how it came to be.
+pub(crate) struct Opened {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) info: wgpu::AdapterInfo,
+    pub(crate) times: OpenTimes,
+}
+
+/// The adapters of this machine: GPUs and graphics APIs run by the CPU. [`Options::adapter`] takes their numbers.
+pub async fn devices() -> Vec<DeviceInfo> {
+    let adapters = adapters(&instance(wgpu::Backends::all()), wgpu::Backends::all()).await;
+    adapters.iter().map(|adapter| device_info(&adapter.get_info())).collect()
+}
+
+/// The instance of these graphics APIs: made once and never dropped. Making one loads drivers, which takes longer than
+/// everything else together, and some drivers deadlock when threads make and drop instances at the same time.
+#[cfg(not(target_arch = "wasm32"))]
+fn instance(backends: wgpu::Backends) -> wgpu::Instance {
+    static INSTANCES: Mutex<Vec<(wgpu::Backends, wgpu::Instance)>> = Mutex::new(Vec::new());
+    let mut instances = lock(&INSTANCES);
+    if let Some((_, instance)) = instances.iter().find(|(of, _)| *of == backends) {
+        return instance.clone();
+    }
+    let instance = new_instance(backends);
+    instances.push((backends, instance.clone()));
+    instance
+}
+
+#[cfg(target_arch = "wasm32")]
+use new_instance as instance;
+
+fn new_instance(backends: wgpu::Backends) -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = backends;
+    // No debugging layers in release builds; never the check of indirect calls, which lowers the limit of buffers.
+    descriptor.flags = wgpu::InstanceFlags::from_build_config() - wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL;
+    wgpu::Instance::new(descriptor)
+}
+
+/// Held while adapters are listed and a device is opened, which native wgpu does before it returns the future: some
+/// drivers deadlock when several threads open devices.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// Adapters in the order in which wgpu lists them, each once.
+async fn adapters(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<wgpu::Adapter> {
+    let opening = lock(&OPENING);
+    let listing = instance.enumerate_adapters(backends);
+    drop(opening);
+    let mut adapters = listing.await;
+    let mut seen = Vec::new();
+    adapters.retain(|adapter| {
+        let info = adapter.get_info();
+        let known = seen.contains(&info);
+        // Two equal cards differ by their place on the bus; without one, they cannot be told from a double entry.
+        let twin = known && info.device_pci_bus_id.is_empty() && info.device_type != wgpu::DeviceType::Cpu;
+        seen.push(info);
+        !known || twin
+    });
+    adapters
+}
+
+/// Opens the device that the options ask for.
+pub(crate) async fn open(options: &Options) -> Result<Opened> {
+    let mut watch = Stopwatch::start();
+    let instance = instance(options.backends);
+    let mut times = OpenTimes { instance: watch.lap(), ..OpenTimes::default() };
+    let found = adapters(&instance, options.backends).await;
+    let infos: Vec<_> = found.iter().map(wgpu::Adapter::get_info).collect();
+    let mut reasons = Vec::new();
+    for at in choose(&infos, options, &mut reasons) {
+        times.adapter += watch.lap();
+        let adapter = &found[at];
+        let opening = lock(&OPENING);
+        let request = adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("kiln"),
+            required_features: wgpu::Features::empty(),
+            required_limits: adapter.limits(),
+            experimental_features: wgpu::ExperimentalFeatures::disabled(),
+            memory_hints: wgpu::MemoryHints::Performance,
+            trace: wgpu::Trace::Off,
+        });
+        drop(opening);
+        match request.await {
+            Ok((device, queue)) => {
+                times.device = watch.lap();
+                return Ok(Opened { device, queue, info: infos[at].clone(), times });
+            }
+            Err(error) => reasons.push(format!("{}: {error}", device_info(&infos[at]))),
+        }
+    }
+    let reason = if infos.is_empty() { "there is no adapter".to_owned() } else { reasons.join("; ") };
+    Err(ErrorKind::NoDevice { wanted: wanted(options), reason }.into())
+}
+
+/// The adapters to try, best first, by their place in the list; why not the others.
+fn choose(infos: &[wgpu::AdapterInfo], options: &Options, reasons: &mut Vec<String>) -> Vec<usize> {
+    let number = options.adapter.as_ref().and_then(|adapter| adapter.parse::<usize>().ok());
+    let mut chosen = Vec::new();
+    for (at, info) in infos.iter().enumerate() {
+        let device = device_info(info);
+        let named = match (&options.adapter, number) {
+            (None, _) => None,
+            (Some(_), Some(number)) => Some(number == at),
+            (Some(name), None) => Some(device.name.to_lowercase().contains(&name.to_lowercase())),
+        };
+        let software = device.kind == DeviceKind::SoftwareGpu;
+        match named {
+            Some(false) => reasons.push(format!("{at}: {device} has another name or number")),
+            None if software && !options.allow_software => {
+                reasons.push(format!("{at}: {device} is run by the CPU; ask for it by name or allow software"));
+            }
+            _ => chosen.push((rank(device.kind), at)),
+        }
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|(_, at)| at).collect()
+}
+
+fn rank(kind: DeviceKind) -> u8 {
+    match kind {
+        DeviceKind::DiscreteGpu => 0,
+        DeviceKind::IntegratedGpu => 1,
+        DeviceKind::OtherGpu => 2,
+        _ => 3,
+    }
+}
+
+fn wanted(options: &Options) -> String {
+    let what = match &options.adapter {
+        Some(adapter) => format!("adapter {adapter:?}"),
+        None if options.allow_software => "any adapter".into(),
+        None => "a GPU".into(),
+    };
+    if options.backends == wgpu::Backends::all() { what } else { format!("{what} of {:?}", options.backends) }
+}
+
+/// Kiln's words for an adapter.
+pub(crate) fn device_info(info: &wgpu::AdapterInfo) -> DeviceInfo {
+    let kind = match info.device_type {
+        wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
+        wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
+        wgpu::DeviceType::Cpu => DeviceKind::SoftwareGpu,
+        wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => DeviceKind::OtherGpu,
+    };
+    let backend = match info.backend {
+        wgpu::Backend::Vulkan => "vulkan",
+        wgpu::Backend::Metal => "metal",
+        wgpu::Backend::Dx12 => "dx12",
+        wgpu::Backend::Gl => "gl",
+        wgpu::Backend::BrowserWebGpu => "webgpu",
+        wgpu::Backend::Noop => "noop",
+    };
+    let name = if info.name.is_empty() { format!("{backend} adapter") } else { info.name.clone() };
+    let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
+    DeviceInfo { name, backend, kind, driver }
+}
+
+/// What planners may know of a device with these limits.
+pub(crate) fn caps(limits: &wgpu::Limits, kind: DeviceKind) -> Caps {
+    let busy_groups = match kind {
+        DeviceKind::DiscreteGpu => 528,
+        DeviceKind::SoftwareGpu => std::thread::available_parallelism().map_or(4, |cores| cores.get() * 4),
+        _ => 128,
+    };
+    Caps {
+        dtypes: vec![Dtype::Bool, Dtype::I32, Dtype::U32, Dtype::F32],
+        max_array_bytes: limits.max_buffer_size.min(limits.max_storage_buffer_binding_size) & !15,
+        // Two bindings are left for totals.
+        max_operands: limits.max_storage_buffers_per_shader_stage.saturating_sub(2) as usize,
+        max_groups: MAX_GROUPS * MAX_GROUPS,
+        log_slots: (limits.max_compute_workgroup_storage_size / 4).max(1).ilog2().min(12),
+        busy_groups,
+        serial_groups: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str, device_type: wgpu::DeviceType) -> wgpu::AdapterInfo {
+        wgpu::AdapterInfo { name: name.into(), ..wgpu::AdapterInfo::new(device_type, wgpu::Backend::Vulkan) }
+    }
+
+    fn machine() -> Vec<wgpu::AdapterInfo> {
+        vec![
+            info("llvmpipe", wgpu::DeviceType::Cpu),
+            info("Radeon iGPU", wgpu::DeviceType::IntegratedGpu),
+            info("Radeon RX", wgpu::DeviceType::DiscreteGpu),
+            info("virtio", wgpu::DeviceType::VirtualGpu),
+        ]
+    }
+
+    fn chosen(options: &Options) -> Vec<usize> {
+        choose(&machine(), options, &mut Vec::new())
+    }
+
+    #[test]
+    fn discrete_comes_before_integrated_and_software_only_when_asked() {
+        assert_eq!(chosen(&Options::new()), [2, 1, 3]);
+        assert_eq!(chosen(&Options::new().allow_software(true)), [2, 1, 3, 0]);
+    }
+
+    #[test]
+    fn names_and_numbers_are_honoured_exactly() {
+        assert_eq!(chosen(&Options::new().adapter("radeon")), [2, 1]);
+        assert_eq!(chosen(&Options::new().adapter("LLVM")), [0]);
+        assert_eq!(chosen(&Options::new().adapter("1")), [1]);
+        assert_eq!(chosen(&Options::new().adapter("nvidia")), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_refusal_lists_what_there_is() {
+        let mut reasons = Vec::new();
+        choose(&machine(), &Options::new().adapter("nvidia"), &mut reasons);
+        assert_eq!(reasons.len(), 4);
+        assert!(reasons[2].contains("Radeon RX (vulkan, discrete GPU)"), "{reasons:?}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Allocating, uploading and releasing: from bytes to a block of the pool.
+//!
+//! What enters: sizes and host data. What leaves: buffer ids. Decided: host data goes through `Queue::write_buffer`,
+//! one copy on the host, which runs before the batch that is being recorded; the block it lands in is one that this
+//! batch does not touch. Neither the creation of a buffer nor the copy happens under the engine's lock. Out of memory,
+//! the pool's free blocks go back to the driver before the error goes to the user.
+
+use kiln_array::recording::BufferId;
+use kiln_array::{Error, ErrorKind, Result};
+
+use crate::buffers::{Block, Reuse, size_class};
+use crate::engine::{Engine, State};
+use crate::error::lock;
+
+impl Engine {
+    /// A buffer with undefined contents.
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        let block = self.block("allocate", bytes, false)?;
+        Ok(lock(&self.state).memory.insert(block))
+    }
+
+    /// A buffer with `data` in it.
+    pub(crate) fn upload(&self, data: &[u8]) -> Result<BufferId> {
+        let bytes = data.len() as u64;
+        let block = self.block("upload", bytes, true)?;
+        let written = self.gpu.scoped("upload", || write(&self.gpu.queue, &block.buffer, data));
+        let mut state = lock(&self.state);
+        let id = state.memory.insert(block);
+        if let Err(error) = written {
+            state.release(id);
+            return Err(with_bytes(error, bytes));
+        }
+        state.batch.bytes += bytes;
+        let behind = self.submit_if_full(&mut state);
+        drop(state);
+        self.catch_up(behind)?;
+        Ok(id)
+    }
+
+    /// Takes a buffer back. Work recorded before still sees it.
+    pub(crate) fn release(&self, id: BufferId) {
+        lock(&self.state).release(id);
+    }
+
+    /// Memory for `bytes` bytes, from the pool or new. `untouched`: not used by the batch that is being recorded.
+    fn block(&self, op: &'static str, bytes: u64, untouched: bool) -> Result<Block> {
+        self.gpu.health.check()?;
+        let limit = self.caps.max_array_bytes;
+        let bytes = bytes.max(1).checked_next_multiple_of(16).unwrap_or(u64::MAX);
+        if bytes > limit {
+            let what = "bytes of one array";
+            return Err(ErrorKind::Limit { op, what, needed: bytes, limit, device: self.gpu.health.device() }.into());
+        }
+        let class = size_class(bytes, limit);
+        let mut state = lock(&self.state);
+        let reuse = if untouched { Reuse::Before(state.batch.number) } else { Reuse::Any };
+        if let Some(block) = state.memory.take(class, reuse) {
+            return Ok(block);
+        }
+        drop(state);
+        let buffer = match self.create(op, class) {
+            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => {
+                self.give_free_memory_back()?;
+                self.create(op, class).map_err(|error| with_bytes(error, bytes))?
+            }
+            other => other?,
+        };
+        Ok(lock(&self.state).memory.adopt(buffer))
+    }
+
+    fn create(&self, op: &'static str, bytes: u64) -> Result<wgpu::Buffer> {
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let descriptor =
+            wgpu::BufferDescriptor { label: Some("kiln.array"), size: bytes, usage, mapped_at_creation: false };
+        self.gpu.scoped(op, || self.gpu.device.create_buffer(&descriptor))
+    }
+
+    /// Gives the pool's free blocks back to the driver, and waits until it has them.
+    fn give_free_memory_back(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        let dropped = state.memory.trim(0);
+        state.bind_groups.forget(&dropped);
+        drop(dropped);
+        self.submit(&mut state);
+        let last = state.last.clone();
+        drop(state);
+        self.catch_up(last)
+    }
+}
+
+impl State {
+    fn release(&mut self, id: BufferId) {
+        self.memory.release(id);
+        if self.memory.is_hoarding() {
+            let dropped = self.memory.trim_hoard();
+            self.bind_groups.forget(&dropped);
+            // The batch keeps those that it uses until it has run.
+            let number = self.batch.number;
+            let kept = dropped.iter().filter(|block| block.batch == number);
+            self.batch.bytes += kept.map(|block| block.bytes).sum::<u64>();
+        }
+    }
+}
+
+/// Writes `data`, padded to whole words, before everything that is submitted from now on.
+fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, data: &[u8]) {
+    let (words, tail) = data.split_at(data.len() / 4 * 4);
+    if !words.is_empty() {
+        queue.write_buffer(buffer, 0, words);
+    }
+    if !tail.is_empty() {
+        let mut last = [0; 4];
+        last[..tail.len()].copy_from_slice(tail);
+        queue.write_buffer(buffer, words.len() as u64, &last);
+    }
+}
+
+/// An out-of-memory error with the size that was asked for.
+pub(crate) fn with_bytes(error: Error, bytes: u64) -> Error {
+    match error.kind() {
+        ErrorKind::OutOfMemory { device, .. } => ErrorKind::OutOfMemory { bytes, device: device.clone() }.into(),
+        _ => error,
+    }
+}
