@@ -1,0 +1,220 @@
+//! The choice of a backend: the best GPU, then the CPU; or what the builder or the environment asks for.
+
+use std::fmt;
+#[cfg(any(feature = "cpu", feature = "wgpu"))]
+use std::sync::Arc;
+
+use kiln_array::{Device, DeviceInfo, ErrorKind, Result};
+
+/// A kind of backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Backend {
+    /// Kiln's own CPU backend.
+    Cpu,
+    /// GPUs through Vulkan, software ones too.
+    Vulkan,
+    /// Apple's GPUs.
+    Metal,
+    /// GPUs through Direct3D 12, software ones too.
+    Dx12,
+    /// The browser's GPU.
+    WebGpu,
+}
+
+impl Backend {
+    const ALL: [Self; 5] = [Self::Cpu, Self::Vulkan, Self::Metal, Self::Dx12, Self::WebGpu];
+
+    /// The word that `KILN_BACKEND` takes.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Vulkan => "vulkan",
+            Self::Metal => "metal",
+            Self::Dx12 => "dx12",
+            Self::WebGpu => "webgpu",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which device to open.
+///
+/// By default the best GPU (discrete, then integrated, then other), then the CPU backend. A software GPU, such as Mesa's
+/// llvmpipe, is taken only when its API or the adapter is asked for.
+#[derive(Clone, Debug, Default)]
+#[must_use = "options open nothing until `open`"]
+pub struct Options {
+    backend: Option<Backend>,
+    adapter: Option<String>,
+    from_env: bool,
+}
+
+impl Options {
+    /// The default choice, whatever the environment says.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu` and `KILN_ADAPTER`, a part of a
+    /// device's name or its number in [`devices`]. [`open`](crate::open) uses these.
+    pub fn from_env() -> Self {
+        Self { from_env: true, ..Self::default() }
+    }
+
+    /// Only this backend.
+    pub fn backend(self, backend: Backend) -> Self {
+        Self { backend: Some(backend), ..self }
+    }
+
+    /// Only the device whose name contains `adapter`, in any case, or that has this number in [`devices`].
+    pub fn adapter(self, adapter: impl Into<String>) -> Self {
+        Self { adapter: Some(adapter.into()), ..self }
+    }
+
+    /// Opens the device; blocks until it is there.
+    ///
+    /// # Errors
+    /// No device does what was asked: the error lists what exists.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(self) -> Result<Device> {
+        pollster::block_on(self.open_async())
+    }
+
+    /// [`open`](Self::open) without blocking.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_async(self) -> Result<Device> {
+        let this = if self.from_env { self.with_env()? } else { self };
+        match this.backend {
+            Some(Backend::Cpu) => return cpu(),
+            // Numbers count the devices of every backend, the CPU last.
+            None if this.adapter.is_some() => {
+                let all = devices_async().await;
+                let number = this.adapter.as_deref().and_then(|adapter| adapter.parse().ok());
+                if let Some(number) = number
+                    && all.get::<usize>(number).is_some_and(|info| info.backend == "cpu")
+                {
+                    return cpu();
+                }
+            }
+            _ => {}
+        }
+        match gpu(&this).await {
+            Ok(device) => Ok(device),
+            // What was asked for by name is an error when it is not there; the default falls back.
+            Err(error) if this.backend.is_some() || this.adapter.is_some() => Err(error),
+            Err(_) => cpu(),
+        }
+    }
+
+    fn with_env(mut self) -> Result<Self> {
+        if let Some(word) = variable("KILN_BACKEND")? {
+            let known = Backend::ALL.into_iter().find(|backend| backend.name().eq_ignore_ascii_case(&word));
+            let words = Backend::ALL.map(Backend::name).join(", ");
+            let reason = format!("there is no such backend; there are {words}");
+            let wanted = format!("KILN_BACKEND={word}");
+            self.backend = Some(known.ok_or(ErrorKind::NoDevice { wanted, reason })?);
+        }
+        if let Some(adapter) = variable("KILN_ADAPTER")? {
+            self.adapter = Some(adapter);
+        }
+        Ok(self)
+    }
+}
+
+/// An environment variable that is set and not empty.
+fn variable(name: &'static str) -> Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(value)) => {
+            let reason = "the value is not Unicode".to_string();
+            Err(ErrorKind::NoDevice { wanted: format!("{name}={}", value.to_string_lossy()), reason }.into())
+        }
+    }
+}
+
+/// Opens the best device: a GPU, or the CPU where there is none. `KILN_BACKEND` and `KILN_ADAPTER` choose another.
+///
+/// # Errors
+/// The environment asks for a device that is not there.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn open() -> Result<Device> {
+    Options::from_env().open()
+}
+
+/// [`open`](crate::open) without blocking; the only way in a browser.
+///
+/// # Errors
+/// As [`open`](crate::open).
+pub async fn open_async() -> Result<Device> {
+    Options::from_env().open_async().await
+}
+
+/// The devices of this machine, the CPU last. `KILN_ADAPTER` takes their numbers.
+#[cfg(not(target_arch = "wasm32"))]
+#[must_use]
+pub fn devices() -> Vec<DeviceInfo> {
+    pollster::block_on(devices_async())
+}
+
+/// [`devices`] without blocking.
+pub async fn devices_async() -> Vec<DeviceInfo> {
+    #[cfg(feature = "wgpu")]
+    let mut all = kiln_wgpu::devices().await;
+    #[cfg(not(feature = "wgpu"))]
+    let mut all = Vec::new();
+    #[cfg(feature = "cpu")]
+    all.push(kiln_array::Backend::info(&kiln_cpu::Cpu::new()).clone());
+    all
+}
+
+#[cfg(feature = "cpu")]
+fn cpu() -> Result<Device> {
+    Ok(Device::new(Arc::new(kiln_cpu::Cpu::new())))
+}
+
+#[cfg(not(feature = "cpu"))]
+fn cpu() -> Result<Device> {
+    Err(without("cpu"))
+}
+
+#[cfg(feature = "wgpu")]
+async fn gpu(options: &Options) -> Result<Device> {
+    use kiln_wgpu::wgpu::Backends;
+    let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
+    if let Some(backend) = options.backend {
+        wanted = wanted.backends(match backend {
+            Backend::Vulkan => Backends::VULKAN,
+            Backend::Metal => Backends::METAL,
+            Backend::Dx12 => Backends::DX12,
+            Backend::WebGpu => Backends::BROWSER_WEBGPU,
+            Backend::Cpu => Backends::empty(),
+        });
+    }
+    if let Some(adapter) = &options.adapter {
+        wanted = wanted.adapter(adapter);
+    }
+    Ok(Device::new(Arc::new(kiln_wgpu::open(&wanted).await?)))
+}
+
+#[cfg(not(feature = "wgpu"))]
+#[expect(clippy::unused_async, reason = "as the function that opens a GPU")]
+async fn gpu(_: &Options) -> Result<Device> {
+    Err(without("wgpu"))
+}
+
+#[cfg(not(all(feature = "cpu", feature = "wgpu")))]
+fn without(feature: &str) -> kiln_array::Error {
+    let reason = format!("kiln was built without the feature `{feature}`");
+    ErrorKind::NoDevice { wanted: feature.to_string(), reason }.into()
+}
