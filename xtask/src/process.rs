@@ -1,0 +1,49 @@
+//! Child processes: cargo itself, and any command whose failure is an error.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The workspace root, from which every command runs.
+pub(crate) fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map_or_else(|| manifest.clone(), PathBuf::from)
+}
+
+/// The cargo that started this program, or the first one in `PATH`.
+pub(crate) fn cargo() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    in_root(program)
+}
+
+/// A command that runs in the workspace root.
+pub(crate) fn in_root(program: impl Into<OsString>) -> Command {
+    let mut command = Command::new(program.into());
+    command.current_dir(root());
+    command
+}
+
+/// Runs `command` with the terminal as its own; anything but success is an error.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("cannot start {}: {error}", name(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command))) }
+}
+
+/// Runs `command` and returns what it wrote to its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", name(command)))?;
+    if !output.status.success() {
+        return Err(format!("{} failed ({})", name(command), output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", name(command)))
+}
+
+/// The command as it would be typed, without the directory of its program.
+fn name(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let stem = program.file_stem().unwrap_or(command.get_program());
+    std::iter::once(stem).chain(command.get_args()).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
