@@ -60,6 +60,12 @@ pub mod wgpu {
 
     use std::sync::Arc;
 
+    /// The wgpu backend behind a device: its wgpu device and queue, counters, and times. `None` for other backends.
+    #[must_use]
+    pub fn backend(device: &crate::Device) -> Option<&Wgpu> {
+        device.backend_as()
+    }
+
     /// A device on a wgpu device that the program has opened itself.
     ///
     /// Work goes to the given queue. The program's error handler and device-lost callback stay as they are.

@@ -93,25 +93,36 @@ impl Options {
     /// As [`open`](Self::open).
     pub async fn open_async(self) -> Result<Device> {
         let this = if self.from_env { self.with_env()? } else { self };
-        match this.backend {
-            Some(Backend::Cpu) => return cpu(),
-            // Numbers count the devices of every backend, the CPU last.
-            None if this.adapter.is_some() => {
-                let all = devices_async().await;
-                let number = this.adapter.as_deref().and_then(|adapter| adapter.parse().ok());
-                if let Some(number) = number
-                    && all.get::<usize>(number).is_some_and(|info| info.backend == "cpu")
-                {
-                    return cpu();
-                }
+        let wanted = this.to_string();
+        match (this.backend, &this.adapter) {
+            (None, None) => match gpu(&this).await {
+                Ok(device) => Ok(device),
+                Err(_) => cpu(),
+            },
+            (Some(Backend::Cpu), None) => cpu(),
+            // The CPU is a device like others: by its name, or by its number, after all the others.
+            (None | Some(Backend::Cpu), Some(adapter)) if this.means_cpu(adapter).await => cpu(),
+            (Some(Backend::Cpu), Some(_)) => {
+                let reason = "the CPU backend has another name and number".to_string();
+                Err(ErrorKind::NoDevice { wanted, reason }.into())
             }
-            _ => {}
+            // What was asked for is an error where it is not there.
+            _ => gpu(&this).await,
         }
-        match gpu(&this).await {
-            Ok(device) => Ok(device),
-            // What was asked for by name is an error when it is not there; the default falls back.
-            Err(error) if this.backend.is_some() || this.adapter.is_some() => Err(error),
-            Err(_) => cpu(),
+    }
+
+    /// Whether a part of a name, or a number in [`devices`], is the CPU backend's, and no other device's.
+    async fn means_cpu(&self, adapter: &str) -> bool {
+        let all = devices_async().await;
+        match adapter.parse::<usize>() {
+            Ok(number) => all.get(number).is_some_and(|info| info.backend == "cpu"),
+            Err(_) => {
+                let adapter = adapter.to_lowercase();
+                let found = all.iter().find(|info| {
+                    (self.backend.is_none() || info.backend == "cpu") && info.name.to_lowercase().contains(&adapter)
+                });
+                found.is_some_and(|info| info.backend == "cpu")
+            }
         }
     }
 
@@ -127,6 +138,17 @@ impl Options {
             self.adapter = Some(adapter);
         }
         Ok(self)
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.backend, &self.adapter) {
+            (None, None) => f.write_str("any device"),
+            (Some(backend), None) => write!(f, "backend {backend}"),
+            (None, Some(adapter)) => write!(f, "adapter {adapter}"),
+            (Some(backend), Some(adapter)) => write!(f, "backend {backend} and adapter {adapter}"),
+        }
     }
 }
 
@@ -170,12 +192,14 @@ pub fn devices() -> Vec<DeviceInfo> {
 /// [`devices`] without blocking.
 pub async fn devices_async() -> Vec<DeviceInfo> {
     #[cfg(feature = "wgpu")]
-    let mut all = kiln_wgpu::devices().await;
+    let gpus = kiln_wgpu::devices().await;
     #[cfg(not(feature = "wgpu"))]
-    let mut all = Vec::new();
+    let gpus: [DeviceInfo; 0] = [];
     #[cfg(feature = "cpu")]
-    all.push(kiln_array::Backend::info(&kiln_cpu::Cpu::new()).clone());
-    all
+    let cpu = Some(kiln_array::Backend::info(&kiln_cpu::Cpu::new()).clone());
+    #[cfg(not(feature = "cpu"))]
+    let cpu = None;
+    gpus.into_iter().chain(cpu).collect()
 }
 
 #[cfg(feature = "cpu")]
@@ -192,7 +216,11 @@ fn cpu() -> Result<Device> {
 async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
     let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
-    if let Some(backend) = options.backend {
+    // A number counts the devices of all backends, so none is left out of the count.
+    let numbered = options.adapter.as_deref().is_some_and(|adapter| adapter.parse::<usize>().is_ok());
+    if let Some(backend) = options.backend
+        && !numbered
+    {
         wanted = wanted.backends(match backend {
             Backend::Vulkan => Backends::VULKAN,
             Backend::Metal => Backends::METAL,
@@ -204,7 +232,14 @@ async fn gpu(options: &Options) -> Result<Device> {
     if let Some(adapter) = &options.adapter {
         wanted = wanted.adapter(adapter);
     }
-    Ok(Device::new(Arc::new(kiln_wgpu::open(&wanted).await?)))
+    let device = Device::new(Arc::new(kiln_wgpu::open(&wanted).await?));
+    match options.backend {
+        Some(backend) if device.info().backend != backend.name() => {
+            let reason = format!("that adapter is {}", device.info());
+            Err(ErrorKind::NoDevice { wanted: options.to_string(), reason }.into())
+        }
+        _ => Ok(device),
+    }
 }
 
 #[cfg(not(feature = "wgpu"))]

@@ -3,6 +3,7 @@
 //! A backend owns buffers, compiles kernels and replays recordings in order. It never chooses an algorithm: planners do,
 //! from its [`Caps`].
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -102,7 +103,7 @@ pub struct Caps {
 }
 
 /// A backend. One value is one open device.
-pub trait Backend: MaybeSendSync {
+pub trait Backend: Any + MaybeSendSync {
     /// Which device it is.
     fn info(&self) -> &DeviceInfo;
 

@@ -1,5 +1,6 @@
 //! Devices: handles on an open backend, and the ways to make arrays on it.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -69,6 +70,13 @@ impl Device {
     #[must_use]
     pub fn caps(&self) -> &Caps {
         self.backend.caps()
+    }
+
+    /// The backend behind it, if it is a `B`: its own counters, handles and times.
+    #[must_use]
+    pub fn backend_as<B: Backend>(&self) -> Option<&B> {
+        let backend: &dyn Any = &*self.backend;
+        backend.downcast_ref()
     }
 
     /// The backend behind it.

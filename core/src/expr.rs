@@ -1,6 +1,6 @@
 //! Expressions: lazy elementwise trees over arrays.
 //!
-//! What enters: arrays, scalars, operators. What leaves: trees of [`Node`]s, with the shape that their parts broadcast to
+//! What enters: arrays, scalars, operators. What leaves: trees of nodes, with the shape that their parts broadcast to
 //! and the device of their arrays. Nothing is computed here; `fuse.rs` makes programs of trees. An expression carries the
 //! first error of its parts, so that operators need not return one.
 

@@ -1,7 +1,7 @@
 //! Layouts: where the elements of a view lie in its storage. Views are changes of layout and nothing else.
 //!
 //! A layout is a shape, a stride (in elements, of any sign, 0 where an axis is broadcast) per axis, and the offset of
-//! the first element. [`Layout::collapse`] merges axes that several layouts walk as one, so that kernels see few.
+//! the first element. `collapse` merges axes that several layouts walk as one, so that kernels see few.
 
 use smallvec::{SmallVec, smallvec};
 

@@ -1,6 +1,6 @@
 //! The operators of reductions and scans: programs that take two accumulators, left and right, to one.
 //!
-//! Built-in operators are rows made by [`Operator::binary`]; a user's closure is traced into the same form. An operator
+//! Built-in operators are rows made by `Operator::binary`; a user's closure is traced into the same form. An operator
 //! must be associative. It need not be commutative, and it needs no identity.
 
 use std::sync::Arc;

@@ -32,25 +32,19 @@ fn leaf_total(quad: Quad, count: u32) -> Acc {
     return total;
 }
 
-// The totals of four rows of whole leaves.
-fn write_whole_rows(slot: u32, rows: Rows) {
-    write_slot(bank_of(slot), whole_total(rows.a));
-    write_slot(bank_of(slot + GROUP_SIZE), whole_total(rows.b));
-    write_slot(bank_of(slot + 2u * GROUP_SIZE), whole_total(rows.c));
-    write_slot(bank_of(slot + 3u * GROUP_SIZE), whole_total(rows.d));
+// Puts the totals of the leaves that exist of four rows.
+fn write_rows(tile: Tile, slot: u32, at: Places, rows: Rows) {
+    write_row(tile, slot, at.a.y, rows.a);
+    write_row(tile, slot + GROUP_SIZE, at.b.y, rows.b);
+    write_row(tile, slot + 2u * GROUP_SIZE, at.c.y, rows.c);
+    write_row(tile, slot + 3u * GROUP_SIZE, at.d.y, rows.d);
 }
 
-// The totals of the leaves that exist of four rows.
-fn write_rows(tile: Tile, slot: u32, rows: Rows) {
-    write_row(tile, slot, rows.a);
-    write_row(tile, slot + GROUP_SIZE, rows.b);
-    write_row(tile, slot + 2u * GROUP_SIZE, rows.c);
-    write_row(tile, slot + 3u * GROUP_SIZE, rows.d);
-}
-
-fn write_row(tile: Tile, slot: u32, quad: Quad) {
-    if (slot < tile.slots) {
-        write_slot(bank_of(slot), leaf_total(quad, P.length - place_of(tile, slot).y));
+fn write_row(tile: Tile, slot: u32, i: u32, quad: Quad) {
+    if (tile.is_even) {
+        write_slot(bank_of(slot), whole_total(quad));
+    } else if (slot < tile.slots) {
+        write_slot(bank_of(slot), leaf_total(quad, P.length - i));
     }
 }
 
@@ -65,24 +59,20 @@ fn main(
         return;
     }
     let tile = tile_of(group);
-    if (tile.is_even) {
-        var place = place_of(tile, lane);
-        for (var row = 0u; row < tile.slots / GROUP_SIZE; row += 8u) {
-            // Both halves load before either is used, so that eight loads are under way.
-            let near = load_even_rows(tile, place);
-            var far = near;
-            if (SLOTS > 4u * GROUP_SIZE) {
-                far = load_even_rows(tile, vec2(place.x, place.y + 4u * tile.row_step));
-            }
-            write_whole_rows(lane + row * GROUP_SIZE, near);
-            if (SLOTS > 4u * GROUP_SIZE) {
-                write_whole_rows(lane + (row + 4u) * GROUP_SIZE, far);
-            }
-            place.y += 8u * tile.row_step;
+    let start = place_of(tile, lane);
+    for (var row = 0u; row * GROUP_SIZE < tile.slots; row += 8u) {
+        // Both halves load before either is used, so that eight loads are under way.
+        let near_places = places_of(tile, lane, row, start);
+        let far_places = places_of(tile, lane, row + 4u, start);
+        let has_far = SLOTS > 4u * GROUP_SIZE && (row + 4u) * GROUP_SIZE < tile.slots;
+        let near = load_rows(near_places);
+        var far = near;
+        if (has_far) {
+            far = load_rows(far_places);
         }
-    } else {
-        for (var slot = lane; slot < tile.slots; slot += 4u * GROUP_SIZE) {
-            write_rows(tile, slot, load_rows(tile, slot));
+        write_rows(tile, lane + row * GROUP_SIZE, near_places, near);
+        if (has_far) {
+            write_rows(tile, lane + (row + 4u) * GROUP_SIZE, far_places, far);
         }
     }
     sweep(lane, tile.leaves, P.log_leaves, P.log_leaves + P.log_lines);

@@ -20,28 +20,15 @@ struct Leaves {
     s: Rows,
 }
 
-fn load_leaves(tile: Tile, lane: u32) -> Leaves {
-    if (tile.is_even) {
-        let place = place_of(tile, lane);
-        let p = load_even_rows(tile, place);
-        var leaves = Leaves(p, p, p, p);
-        if (ROWS > 4u) {
-            leaves.q = load_even_rows(tile, vec2(place.x, place.y + 4u * tile.row_step));
-        }
-        if (ROWS > 8u) {
-            leaves.r = load_even_rows(tile, vec2(place.x, place.y + 8u * tile.row_step));
-            leaves.s = load_even_rows(tile, vec2(place.x, place.y + 12u * tile.row_step));
-        }
-        return leaves;
-    }
-    let p = load_rows(tile, lane);
+fn load_leaves(tile: Tile, lane: u32, start: vec2<u32>) -> Leaves {
+    let p = load_rows(places_of(tile, lane, 0u, start));
     var leaves = Leaves(p, p, p, p);
     if (ROWS > 4u && tile.slots > 4u * GROUP_SIZE) {
-        leaves.q = load_rows(tile, lane + 4u * GROUP_SIZE);
+        leaves.q = load_rows(places_of(tile, lane, 4u, start));
     }
     if (ROWS > 8u && tile.slots > 8u * GROUP_SIZE) {
-        leaves.r = load_rows(tile, lane + 8u * GROUP_SIZE);
-        leaves.s = load_rows(tile, lane + 12u * GROUP_SIZE);
+        leaves.r = load_rows(places_of(tile, lane, 8u, start));
+        leaves.s = load_rows(places_of(tile, lane, 12u, start));
     }
     return leaves;
 }
@@ -176,47 +163,29 @@ fn fetch_earlier(tile: Tile, lane: u32, blocks: u32) {
     }
 }
 
-fn store_leaves(tile: Tile, lane: u32, leaves: Leaves) {
-    if (tile.is_even) {
-        let place = place_of(tile, lane);
-        store_even_rows(tile, place, leaves.p);
-        if (ROWS > 4u) {
-            store_even_rows(tile, vec2(place.x, place.y + 4u * tile.row_step), leaves.q);
-        }
-        if (ROWS > 8u) {
-            store_even_rows(tile, vec2(place.x, place.y + 8u * tile.row_step), leaves.r);
-            store_even_rows(tile, vec2(place.x, place.y + 12u * tile.row_step), leaves.s);
-        }
-        return;
-    }
-    store_rows(tile, lane, leaves.p);
+fn store_leaves(tile: Tile, lane: u32, start: vec2<u32>, leaves: Leaves) {
+    store_rows(tile, lane, 0u, start, leaves.p);
     if (ROWS > 4u) {
-        store_rows(tile, lane + 4u * GROUP_SIZE, leaves.q);
+        store_rows(tile, lane, 4u, start, leaves.q);
     }
     if (ROWS > 8u) {
-        store_rows(tile, lane + 8u * GROUP_SIZE, leaves.r);
-        store_rows(tile, lane + 12u * GROUP_SIZE, leaves.s);
+        store_rows(tile, lane, 8u, start, leaves.r);
+        store_rows(tile, lane, 12u, start, leaves.s);
     }
 }
 
-fn store_even_rows(tile: Tile, place: vec2<u32>, rows: Rows) {
-    store_quad(place.x, place.y, rows.a);
-    store_quad(place.x, place.y + tile.row_step, rows.b);
-    store_quad(place.x, place.y + 2u * tile.row_step, rows.c);
-    store_quad(place.x, place.y + 3u * tile.row_step, rows.d);
+fn store_rows(tile: Tile, lane: u32, row: u32, start: vec2<u32>, rows: Rows) {
+    let at = places_of(tile, lane, row, start);
+    let slot = lane + row * GROUP_SIZE;
+    store_leaf(tile, slot, at.a, rows.a);
+    store_leaf(tile, slot + GROUP_SIZE, at.b, rows.b);
+    store_leaf(tile, slot + 2u * GROUP_SIZE, at.c, rows.c);
+    store_leaf(tile, slot + 3u * GROUP_SIZE, at.d, rows.d);
 }
 
-fn store_rows(tile: Tile, slot: u32, rows: Rows) {
-    store_leaf(tile, slot, rows.a);
-    store_leaf(tile, slot + GROUP_SIZE, rows.b);
-    store_leaf(tile, slot + 2u * GROUP_SIZE, rows.c);
-    store_leaf(tile, slot + 3u * GROUP_SIZE, rows.d);
-}
-
-fn store_leaf(tile: Tile, slot: u32, quad: Quad) {
-    if (exists(tile, slot)) {
-        let place = place_of(tile, slot);
-        store_quad(place.x, place.y, quad);
+fn store_leaf(tile: Tile, slot: u32, at: vec2<u32>, quad: Quad) {
+    if (tile.is_even || exists(tile, slot)) {
+        store_quad(at.x, at.y, quad);
     }
 }
 
@@ -234,7 +203,8 @@ fn main(
     if (READS_TOTALS) {
         fetch_earlier(tile, lane, tile.number);
     }
-    var leaves = run_leaves(tile, lane, load_leaves(tile, lane));
+    let start = place_of(tile, lane);
+    var leaves = run_leaves(tile, lane, load_leaves(tile, lane, start));
     sweep(lane, tile.leaves, P.log_leaves, P.log_leaves + P.log_lines);
     let end = P.log_stride + P.log_leaves;
     for (var bit = P.log_stride; bit < min(end, LOG_GROUP_SIZE); bit++) {
@@ -259,5 +229,5 @@ fn main(
             fetched -= 1u;
         }
     }
-    store_leaves(tile, lane, leaves);
+    store_leaves(tile, lane, start, leaves);
 }

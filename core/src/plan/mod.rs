@@ -1,7 +1,7 @@
 //! Planners: from shapes, layouts and dtypes to dispatches.
 //!
-//! What enters: a fused expression ([`Fused`](crate::expr)), the axes, the operator. What leaves: a
-//! [`Recording`](crate::recording::Recording). [`order`] says how values combine, [`tiling`] how the work is dealt out;
+//! What enters: a fused expression (`Fused`), the axes, the operator. What leaves: a
+//! [`Recording`]. [`order`] says how values combine, [`tiling`] how the work is dealt out;
 //! the first never depends on the device, the second may.
 
 pub mod map;

@@ -50,12 +50,12 @@ pub fn choose(work: &Work, caps: &Caps, forced: &Schedule) -> Tiling {
         let log_leaves = leaves.min((most - run).max(4.min(most)));
         return Tiling { length: work.length, lines: work.lines, log_leaves, log_lines: 0, line_fastest };
     }
-    // The largest tiles that still keep the device busy; what fits one tile stays in one.
+    // The largest tiles that still keep the device busy; a line that fits one tile stays in one.
     let mut slots = most;
-    while slots > FEWEST_SLOTS && leaves > slots && make(slots).groups() < caps.busy_groups {
-        slots -= 1;
-    }
-    while slots > FEWEST_SLOTS && leaves < slots && make(slots).groups() < caps.busy_groups {
+    while slots > FEWEST_SLOTS && make(slots).groups() < caps.busy_groups {
+        if make(slots).tiles() == 1 && make(slots - 1).tiles() > 1 {
+            break;
+        }
         slots -= 1;
     }
     make(slots)

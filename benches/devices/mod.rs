@@ -1,0 +1,47 @@
+//! The command line of the benches: which devices to measure.
+
+use kiln::{Backend, Device, DeviceKind, Options};
+
+/// What the command line asks for.
+pub(crate) struct Asked {
+    /// The devices named, or the one that Kiln opens and the CPU.
+    pub(crate) devices: Vec<Device>,
+    /// Elements of an array.
+    pub(crate) n: Option<usize>,
+}
+
+/// Reads the command line. `None` unless `cargo bench` runs the program: there is nothing to test.
+pub(crate) fn asked() -> Result<Option<Asked>, String> {
+    const USAGE: &str = "there are --n ELEMENTS and --backend cpu|vulkan|metal|dx12";
+    let mut args = std::env::args().skip(1);
+    let (mut devices, mut n, mut measured) = (Vec::new(), None, false);
+    while let Some(arg) = args.next() {
+        match &*arg {
+            "--bench" => measured = true,
+            "--n" => {
+                let word = args.next().unwrap_or_default();
+                n = Some(word.parse().map_err(|error| format!("--n {word}: {error}; {USAGE}"))?);
+            }
+            "--backend" => {
+                let word = args.next().unwrap_or_default();
+                let all = [Backend::Cpu, Backend::Vulkan, Backend::Metal, Backend::Dx12];
+                let known = all.into_iter().find(|backend| backend.name() == word);
+                let backend = known.ok_or_else(|| format!("--backend {word}: {USAGE}"))?;
+                devices.push(Options::new().backend(backend).open().map_err(|error| error.to_string())?);
+            }
+            _ => return Err(format!("{arg}: {USAGE}")),
+        }
+    }
+    if !measured {
+        println!("not measured: run it with `cargo bench`");
+        return Ok(None);
+    }
+    if devices.is_empty() {
+        let best = kiln::open().map_err(|error| error.to_string())?;
+        if best.info().kind != DeviceKind::Cpu {
+            devices.extend(Options::new().backend(Backend::Cpu).open());
+        }
+        devices.insert(0, best);
+    }
+    Ok(Some(Asked { devices, n }))
+}
