@@ -164,12 +164,7 @@ impl<T: Element> Expr<T> {
     #[track_caller]
     pub(crate) fn choose(condition: Expr<bool>, a: Self, b: Self) -> Self {
         let joined = match (condition.node, a.node, b.node) {
-            (Ok(c), Ok(a), Ok(b)) => (|| {
-                let (shape, device) = join("select", &a, &b)?;
-                let both = Node { kind: Kind::Argument, dtype: T::DTYPE, shape, device };
-                let (shape, device) = join("select", &c, &both)?;
-                Ok(Arc::new(Node { kind: Kind::Select(c, a, b), dtype: T::DTYPE, shape, device }))
-            })(),
+            (Ok(c), Ok(a), Ok(b)) => select(c, a, b, T::DTYPE),
             (Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error)) => Err(error),
         };
         Self::new(joined)
@@ -194,6 +189,15 @@ impl<T: Element> Expr<T> {
     }
 }
 
+/// The node that takes `a` where `c` is true, else `b`.
+#[track_caller]
+fn select(c: Arc<Node>, a: Arc<Node>, b: Arc<Node>, dtype: Dtype) -> Result<Arc<Node>> {
+    let (shape, device) = join("select", &a, &b)?;
+    let both = Node { kind: Kind::Argument, dtype, shape, device };
+    let (shape, device) = join("select", &c, &both)?;
+    Ok(Arc::new(Node { kind: Kind::Select(c, a, b), dtype, shape, device }))
+}
+
 #[track_caller]
 fn join(op: &'static str, a: &Node, b: &Node) -> Result<(Shape, Option<Device>)> {
     let device = match (&a.device, &b.device) {
@@ -204,9 +208,10 @@ fn join(op: &'static str, a: &Node, b: &Node) -> Result<(Shape, Option<Device>)>
         (Some(device), _) | (None, Some(device)) => Some(device.clone()),
         (None, None) => None,
     };
-    let shape = a.shape.broadcast(&b.shape);
-    let shape = shape
-        .ok_or_else(|| Error::here(ErrorKind::ShapeMismatch { op, lhs: a.shape.clone(), rhs: b.shape.clone() }))?;
+    // No closure here: it would be the caller that the error names.
+    let Some(shape) = a.shape.broadcast(&b.shape) else {
+        return Err(Error::here(ErrorKind::ShapeMismatch { op, lhs: a.shape.clone(), rhs: b.shape.clone() }));
+    };
     Ok((shape, device))
 }
 

@@ -4,7 +4,7 @@
 //! accumulator and its four-fold, `combine`, workgroup memory, loads, stores. Loads never leave an array: a whole-quad
 //! load stays in the array's padding, others repeat the line's last element.
 
-use kiln_array::dtype::Dtype;
+use kiln_array::dtype::{Dtype, Kind};
 use kiln_array::kernel::{Access, Family, KernelSpec, MAX_LOG_SCAN_SLOTS, Slot};
 
 use crate::spell::{self, from_word, to_word, type_name};
@@ -124,8 +124,9 @@ impl Prelude<'_> {
         let most = if spec.family == Family::Scan { MAX_LOG_SCAN_SLOTS } else { u32::MAX };
         let log_slots = target.log_slots.min(most).saturating_sub(words).max(GROUP_SIZE.trailing_zeros());
         line!(w, "const SLOTS: u32 = {}u;", 1u32 << log_slots);
-        // A reduction walks its tile eight rows at a time, a scan holds all of it.
+        // A reduction walks its tile eight rows at a time, a scan holds all of it; both four rows at least.
         let even = if spec.family == Family::Reduce { (1 << log_slots).min(8 * GROUP_SIZE) } else { 1 << log_slots };
+        let even = even.max(4 * GROUP_SIZE);
         line!(w, "const EVEN_SLOTS: u32 = {even}u;");
         line!(w, "const KEEPS_BLOCKS: bool = {};", spec.family != Family::Reduce);
         line!(w, "const LEAVES_ARE_BALANCED: bool = {};", spec.reads_totals && spec.family == Family::Reduce);
@@ -153,19 +154,23 @@ impl Prelude<'_> {
     }
 
     /// Accumulators in workgroup memory, an array per component, with `read_NAME` and `write_NAME`.
+    ///
+    /// Truth values take a word each: arrays of bool in workgroup memory lose values on some drivers (seen on an H200).
     fn memory(&self, w: &mut Writer, name: &str, size: &str) -> Result<(), Error> {
-        let count = self.components.len();
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for (index, &dtype) in self.components.iter().enumerate() {
-            line!(w, "var<workgroup> {name}{index}: array<{}, {size}>;", type_name(dtype)?);
+            let (at, value) = (format!("{name}{index}[at]"), format!("x.c{index}"));
+            let (element, read, value) = match dtype.kind() {
+                Kind::Bool => ("u32", from_word(dtype, &at), to_word(dtype, &value)),
+                _ => (type_name(dtype)?, at.clone(), value),
+            };
+            line!(w, "var<workgroup> {name}{index}: array<{element}, {size}>;");
+            reads.push(read);
+            writes.push(format!("{at} = {value};"));
         }
-        w.block(format_args!("fn read_{name}(at: u32) -> Acc"), |w| {
-            let values: Vec<String> = (0..count).map(|index| format!("{name}{index}[at]")).collect();
-            line!(w, "return Acc({});", values.join(", "));
-        });
+        w.block(format_args!("fn read_{name}(at: u32) -> Acc"), |w| line!(w, "return Acc({});", reads.join(", ")));
         w.block(format_args!("fn write_{name}(at: u32, x: Acc)"), |w| {
-            for index in 0..count {
-                line!(w, "{name}{index}[at] = x.c{index};");
-            }
+            writes.iter().for_each(|write| line!(w, "{write}"));
         });
         Ok(())
     }

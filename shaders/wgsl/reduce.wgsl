@@ -3,7 +3,7 @@
 //   line 0   tile 0 | tile 1 | tile 2 |      a workgroup takes one tile of 2^log_lines neighbouring lines:
 //   line 1   tile 0 | tile 1 | tile 2 |      2^log_leaves leaves of four elements each
 //
-// 1. Every invocation loads leaves, eight rows at a time, and puts each one's total into workgroup memory. Leaves and lines that do not exist are loaded as the last that does, and never joined.
+// 1. Every invocation loads leaves, several at a time, and puts each one's total into workgroup memory.
 // 2. The tile's blocks are joined (tile.wgsl).
 // 3. Each line's total is stored: as a result, or as an element of the next pass.
 // Holes: load_quad (elements, or totals of an earlier pass), combine, store_total.
@@ -32,19 +32,18 @@ fn leaf_total(quad: Quad, count: u32) -> Acc {
     return total;
 }
 
-// Puts the totals of the leaves that exist of four rows.
-fn write_rows(tile: Tile, slot: u32, at: Places, rows: Rows) {
-    write_row(tile, slot, at.a.y, rows.a);
-    write_row(tile, slot + GROUP_SIZE, at.b.y, rows.b);
-    write_row(tile, slot + 2u * GROUP_SIZE, at.c.y, rows.c);
-    write_row(tile, slot + 3u * GROUP_SIZE, at.d.y, rows.d);
+// Puts the totals of four rows of an even tile.
+fn write_even_rows(slot: u32, rows: Rows) {
+    write_slot(bank_of(slot), whole_total(rows.a));
+    write_slot(bank_of(slot + GROUP_SIZE), whole_total(rows.b));
+    write_slot(bank_of(slot + 2u * GROUP_SIZE), whole_total(rows.c));
+    write_slot(bank_of(slot + 3u * GROUP_SIZE), whole_total(rows.d));
 }
 
-fn write_row(tile: Tile, slot: u32, i: u32, quad: Quad) {
-    if (tile.is_even) {
-        write_slot(bank_of(slot), whole_total(quad));
-    } else if (slot < tile.slots) {
-        write_slot(bank_of(slot), leaf_total(quad, P.length - i));
+// Puts the total of one leaf of any tile.
+fn write_leaf(tile: Tile, slot: u32, at: vec2<u32>, quad: Quad) {
+    if (slot < tile.slots) {
+        write_slot(bank_of(slot), leaf_total(quad, P.length - at.y));
     }
 }
 
@@ -59,20 +58,29 @@ fn main(
         return;
     }
     let tile = tile_of(group);
-    let start = place_of(tile, lane);
-    for (var row = 0u; row * GROUP_SIZE < tile.slots; row += 8u) {
-        // Both halves load before either is used, so that eight loads are under way.
-        let near_places = places_of(tile, lane, row, start);
-        let far_places = places_of(tile, lane, row + 4u, start);
-        let has_far = SLOTS > 4u * GROUP_SIZE && (row + 4u) * GROUP_SIZE < tile.slots;
-        let near = load_rows(near_places);
-        var far = near;
-        if (has_far) {
-            far = load_rows(far_places);
+    if (tile.is_even) {
+        let start = place_of(tile, lane);
+        for (var row = 0u; row < tile.slots / GROUP_SIZE; row += 8u) {
+            // Both halves load before either is used, so that eight loads are under way.
+            let near = load_even_rows(tile, start, row);
+            var far = near;
+            if (SLOTS > 4u * GROUP_SIZE) {
+                far = load_even_rows(tile, start, row + 4u);
+            }
+            write_even_rows(lane + row * GROUP_SIZE, near);
+            if (SLOTS > 4u * GROUP_SIZE) {
+                write_even_rows(lane + (row + 4u) * GROUP_SIZE, far);
+            }
         }
-        write_rows(tile, lane + row * GROUP_SIZE, near_places, near);
-        if (has_far) {
-            write_rows(tile, lane + (row + 4u) * GROUP_SIZE, far_places, far);
+    } else {
+        // Two loads under way. What does not exist is loaded from the last place that does, and never joined.
+        for (var slot = lane; slot < tile.slots; slot += 2u * GROUP_SIZE) {
+            let near_place = place_of(tile, slot);
+            let far_place = place_of(tile, slot + GROUP_SIZE);
+            let near = load_quad(near_place.x, near_place.y);
+            let far = load_quad(far_place.x, far_place.y);
+            write_leaf(tile, slot, near_place, near);
+            write_leaf(tile, slot + GROUP_SIZE, far_place, far);
         }
     }
     sweep(lane, tile.leaves, P.log_leaves, P.log_leaves + P.log_lines);

@@ -11,40 +11,13 @@ struct Rows {
     d: Quad,
 }
 
-// Line and first element of each.
-struct Places {
-    a: vec2<u32>,
-    b: vec2<u32>,
-    c: vec2<u32>,
-    d: vec2<u32>,
-}
-
-// The places of rows `row` to `row + 3` of a lane, whose first row is at `start`. In an even tile they are equal steps
-// apart; in any other, what does not exist is at the last place that does.
-fn places_of(tile: Tile, lane: u32, row: u32, start: vec2<u32>) -> Places {
-    if (tile.is_even) {
-        let first = start.y + row * tile.row_step;
-        return Places(
-            vec2(start.x, first),
-            vec2(start.x, first + tile.row_step),
-            vec2(start.x, first + 2u * tile.row_step),
-            vec2(start.x, first + 3u * tile.row_step),
-        );
-    }
-    let slot = lane + row * GROUP_SIZE;
-    return Places(
-        place_of(tile, slot),
-        place_of(tile, slot + GROUP_SIZE),
-        place_of(tile, slot + 2u * GROUP_SIZE),
-        place_of(tile, slot + 3u * GROUP_SIZE),
-    );
-}
-
-fn load_rows(at: Places) -> Rows {
+// The rows of an even tile from row `row`, of a lane whose first row is at `start`: equal steps apart, nothing to ask.
+fn load_even_rows(tile: Tile, start: vec2<u32>, row: u32) -> Rows {
+    let i = start.y + row * tile.row_step;
     return Rows(
-        load_quad(at.a.x, at.a.y),
-        load_quad(at.b.x, at.b.y),
-        load_quad(at.c.x, at.c.y),
-        load_quad(at.d.x, at.d.y),
+        load_quad(start.x, i),
+        load_quad(start.x, i + tile.row_step),
+        load_quad(start.x, i + 2u * tile.row_step),
+        load_quad(start.x, i + 3u * tile.row_step),
     );
 }

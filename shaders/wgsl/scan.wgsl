@@ -12,6 +12,57 @@
 
 const ROWS: u32 = SLOTS / GROUP_SIZE;
 
+// The running combination within a leaf.
+fn run(quad: Quad) -> Quad {
+    let b = combine(quad.a, quad.b);
+    let c = combine(b, quad.c);
+    return Quad(quad.a, b, c, combine(c, quad.d));
+}
+
+fn after(left: Acc, quad: Quad) -> Quad {
+    return Quad(combine(left, quad.a), combine(left, quad.b), combine(left, quad.c), combine(left, quad.d));
+}
+
+// The slot of the block to the left of a slot whose bit `bit` is set.
+fn left_of(slot: u32, bit: u32) -> u32 {
+    let line = slot & ((1u << P.log_stride) - 1u);
+    return ((slot >> bit) << bit) - (1u << P.log_stride) + line;
+}
+
+// ---- Any tile: leaves one by one, loaded twice.
+
+// A line's last leaf may be shorter, and its total rubbish, but nothing is to the right of it.
+fn run_tile(tile: Tile, lane: u32) {
+    for (var slot = lane; slot < tile.slots; slot += GROUP_SIZE) {
+        if (exists(tile, slot)) {
+            let at = place_of(tile, slot);
+            write_slot(bank_of(slot), run(load_quad(at.x, at.y)).d);
+        }
+    }
+}
+
+fn scan_tile(tile: Tile, lane: u32) {
+    for (var slot = lane; slot < tile.slots; slot += GROUP_SIZE) {
+        if (exists(tile, slot)) {
+            let at = place_of(tile, slot);
+            var quad = run(load_quad(at.x, at.y));
+            for (var bit = P.log_stride; bit < P.log_stride + P.log_leaves; bit++) {
+                if (((slot >> bit) & 1u) != 0u) {
+                    quad = after(read_slot(bank_of(left_of(slot, bit))), quad);
+                }
+            }
+            if (READS_TOTALS) {
+                for (var blocks = tile.number; blocks != 0u; blocks &= blocks - 1u) {
+                    quad = after(load_total(at.x * P.tiles + blocks - 1u), quad);
+                }
+            }
+            store_quad(at.x, at.y, quad);
+        }
+    }
+}
+
+// ---- An even tile: all leaves of a lane in registers.
+
 // All rows of a lane. Those that the kernel has no room for are copies that nothing uses.
 struct Leaves {
     p: Rows,
@@ -20,54 +71,40 @@ struct Leaves {
     s: Rows,
 }
 
-fn load_leaves(tile: Tile, lane: u32, start: vec2<u32>) -> Leaves {
-    let p = load_rows(places_of(tile, lane, 0u, start));
+fn load_leaves(tile: Tile, start: vec2<u32>) -> Leaves {
+    let p = load_even_rows(tile, start, 0u);
     var leaves = Leaves(p, p, p, p);
-    if (ROWS > 4u && tile.slots > 4u * GROUP_SIZE) {
-        leaves.q = load_rows(places_of(tile, lane, 4u, start));
+    if (ROWS > 4u) {
+        leaves.q = load_even_rows(tile, start, 4u);
     }
-    if (ROWS > 8u && tile.slots > 8u * GROUP_SIZE) {
-        leaves.r = load_rows(places_of(tile, lane, 8u, start));
-        leaves.s = load_rows(places_of(tile, lane, 12u, start));
+    if (ROWS > 8u) {
+        leaves.r = load_even_rows(tile, start, 8u);
+        leaves.s = load_even_rows(tile, start, 12u);
     }
     return leaves;
 }
 
-// Runs through every leaf and puts its total. A line's last leaf may be shorter, but nothing is to the right of it.
-fn run_leaves(tile: Tile, lane: u32, leaves: Leaves) -> Leaves {
+// Runs through every leaf and puts its total.
+fn run_leaves(lane: u32, leaves: Leaves) -> Leaves {
     var out = leaves;
-    out.p = run_rows(tile, lane, leaves.p);
+    out.p = run_rows(lane, leaves.p);
     if (ROWS > 4u) {
-        out.q = run_rows(tile, lane + 4u * GROUP_SIZE, leaves.q);
+        out.q = run_rows(lane + 4u * GROUP_SIZE, leaves.q);
     }
     if (ROWS > 8u) {
-        out.r = run_rows(tile, lane + 8u * GROUP_SIZE, leaves.r);
-        out.s = run_rows(tile, lane + 12u * GROUP_SIZE, leaves.s);
+        out.r = run_rows(lane + 8u * GROUP_SIZE, leaves.r);
+        out.s = run_rows(lane + 12u * GROUP_SIZE, leaves.s);
     }
     return out;
 }
 
-fn run_rows(tile: Tile, slot: u32, rows: Rows) -> Rows {
-    return Rows(
-        run_leaf(tile, slot, rows.a),
-        run_leaf(tile, slot + GROUP_SIZE, rows.b),
-        run_leaf(tile, slot + 2u * GROUP_SIZE, rows.c),
-        run_leaf(tile, slot + 3u * GROUP_SIZE, rows.d),
-    );
-}
-
-fn run_leaf(tile: Tile, slot: u32, quad: Quad) -> Quad {
-    let b = combine(quad.a, quad.b);
-    let c = combine(b, quad.c);
-    let d = combine(c, quad.d);
-    if (tile.is_even || slot < tile.slots) {
-        write_slot(bank_of(slot), d);
-    }
-    return Quad(quad.a, b, c, d);
-}
-
-fn after(left: Acc, quad: Quad) -> Quad {
-    return Quad(combine(left, quad.a), combine(left, quad.b), combine(left, quad.c), combine(left, quad.d));
+fn run_rows(slot: u32, rows: Rows) -> Rows {
+    let out = Rows(run(rows.a), run(rows.b), run(rows.c), run(rows.d));
+    write_slot(bank_of(slot), out.a.d);
+    write_slot(bank_of(slot + GROUP_SIZE), out.b.d);
+    write_slot(bank_of(slot + 2u * GROUP_SIZE), out.c.d);
+    write_slot(bank_of(slot + 3u * GROUP_SIZE), out.d.d);
+    return out;
 }
 
 fn rows_after(left: Acc, rows: Rows) -> Rows {
@@ -86,12 +123,6 @@ fn leaves_after(left: Acc, leaves: Leaves) -> Leaves {
         out.s = rows_after(left, leaves.s);
     }
     return out;
-}
-
-// The slot of the block to the left of a slot whose bit `bit` is set.
-fn left_of(slot: u32, bit: u32) -> u32 {
-    let line = slot & ((1u << P.log_stride) - 1u);
-    return ((slot >> bit) << bit) - (1u << P.log_stride) + line;
 }
 
 // Leaves after the blocks to their left at a level below a row, which all rows of the lane have or none. The left slots
@@ -163,49 +194,28 @@ fn fetch_earlier(tile: Tile, lane: u32, blocks: u32) {
     }
 }
 
-fn store_leaves(tile: Tile, lane: u32, start: vec2<u32>, leaves: Leaves) {
-    store_rows(tile, lane, 0u, start, leaves.p);
+fn store_leaves(tile: Tile, start: vec2<u32>, leaves: Leaves) {
+    store_rows(tile, start, 0u, leaves.p);
     if (ROWS > 4u) {
-        store_rows(tile, lane, 4u, start, leaves.q);
+        store_rows(tile, start, 4u, leaves.q);
     }
     if (ROWS > 8u) {
-        store_rows(tile, lane, 8u, start, leaves.r);
-        store_rows(tile, lane, 12u, start, leaves.s);
+        store_rows(tile, start, 8u, leaves.r);
+        store_rows(tile, start, 12u, leaves.s);
     }
 }
 
-fn store_rows(tile: Tile, lane: u32, row: u32, start: vec2<u32>, rows: Rows) {
-    let at = places_of(tile, lane, row, start);
-    let slot = lane + row * GROUP_SIZE;
-    store_leaf(tile, slot, at.a, rows.a);
-    store_leaf(tile, slot + GROUP_SIZE, at.b, rows.b);
-    store_leaf(tile, slot + 2u * GROUP_SIZE, at.c, rows.c);
-    store_leaf(tile, slot + 3u * GROUP_SIZE, at.d, rows.d);
+fn store_rows(tile: Tile, start: vec2<u32>, row: u32, rows: Rows) {
+    let i = start.y + row * tile.row_step;
+    store_quad(start.x, i, rows.a);
+    store_quad(start.x, i + tile.row_step, rows.b);
+    store_quad(start.x, i + 2u * tile.row_step, rows.c);
+    store_quad(start.x, i + 3u * tile.row_step, rows.d);
 }
 
-fn store_leaf(tile: Tile, slot: u32, at: vec2<u32>, quad: Quad) {
-    if (tile.is_even || exists(tile, slot)) {
-        store_quad(at.x, at.y, quad);
-    }
-}
-
-@compute @workgroup_size(256)
-fn main(
-    @builtin(workgroup_id) id: vec3<u32>,
-    @builtin(num_workgroups) count: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let group = id.x + id.y * count.x;
-    if (group >= P.groups) {
-        return;
-    }
-    let tile = tile_of(group);
-    if (READS_TOTALS) {
-        fetch_earlier(tile, lane, tile.number);
-    }
-    let start = place_of(tile, lane);
-    var leaves = run_leaves(tile, lane, load_leaves(tile, lane, start));
-    sweep(lane, tile.leaves, P.log_leaves, P.log_leaves + P.log_lines);
+// The leaves of a swept tile after everything to their left.
+fn scan_leaves(tile: Tile, lane: u32, run: Leaves) -> Leaves {
+    var leaves = run;
     let end = P.log_stride + P.log_leaves;
     for (var bit = P.log_stride; bit < min(end, LOG_GROUP_SIZE); bit++) {
         if (((lane >> bit) & 1u) != 0u) {
@@ -229,5 +239,34 @@ fn main(
             fetched -= 1u;
         }
     }
-    store_leaves(tile, lane, start, leaves);
+    return leaves;
+}
+
+@compute @workgroup_size(256)
+fn main(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) count: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let group = id.x + id.y * count.x;
+    if (group >= P.groups) {
+        return;
+    }
+    let tile = tile_of(group);
+    let start = place_of(tile, lane);
+    var leaves: Leaves;
+    if (tile.is_even) {
+        if (READS_TOTALS) {
+            fetch_earlier(tile, lane, tile.number);
+        }
+        leaves = run_leaves(lane, load_leaves(tile, start));
+    } else {
+        run_tile(tile, lane);
+    }
+    sweep(lane, tile.leaves, P.log_leaves, P.log_leaves + P.log_lines);
+    if (tile.is_even) {
+        store_leaves(tile, start, scan_leaves(tile, lane, leaves));
+    } else {
+        scan_tile(tile, lane);
+    }
 }
