@@ -5,11 +5,13 @@
 //! operator, inlined into [`wide`], and made of loops over arrays of fixed length that compilers turn into vectors.
 
 use kiln_array::dtype::Dtype;
+use kiln_array::op::BinaryOp;
 use smallvec::SmallVec;
 
-use crate::lanes::{MonoidVisitor, wide};
+use crate::lanes::{self, MonoidVisitor, wide};
 use crate::operand::{Arg, Dst, Lane, Values};
 use crate::scratch::Buf;
+use crate::totals;
 
 /// Asks whether an operator has a loop.
 pub(crate) struct Known;
@@ -19,12 +21,28 @@ impl MonoidVisitor for Known {
     fn visit<T: Lane>(self, _: impl Fn(T, T) -> T + Copy + Send + Sync) {}
 }
 
-/// The total of up to a block of values: leaves of four and their tree, or the tree alone.
+/// The total of values: of their leaves of four and the tree above, or of the tree alone.
 pub(crate) struct Fold<'a> {
+    /// Of any length if it is a slice; up to a block otherwise.
     pub(crate) values: Arg<'a>,
     pub(crate) dtype: Dtype,
     pub(crate) n: usize,
     pub(crate) leaves: bool,
+}
+
+impl Fold<'_> {
+    /// The total's bits, for a known operator.
+    pub(crate) fn total(self, op: BinaryOp) -> Option<u32> {
+        #[cfg(target_arch = "x86_64")]
+        if let (Arg::Words(x), true) = (self.values, self.leaves) {
+            let (mut a, mut b) = (Buf::new(), Buf::new());
+            let rooms = [a.words_mut(totals::ROOM), b.words_mut(totals::ROOM)];
+            if let Some(total) = crate::avx2::total(op, self.dtype, x, rooms) {
+                return Some(total);
+            }
+        }
+        lanes::monoid(op, self.dtype, self)
+    }
 }
 
 impl MonoidVisitor for Fold<'_> {
@@ -32,20 +50,18 @@ impl MonoidVisitor for Fold<'_> {
     fn visit<T: Lane>(self, f: impl Fn(T, T) -> T + Copy + Send + Sync) -> u32 {
         let (mut filled, mut a, mut b) = (Buf::none(), Buf::new(), Buf::new());
         let x = values(self.values, self.dtype, self.n, &mut filled);
-        let (mut a, mut b) = (a.dst(self.dtype, self.n), b.dst(self.dtype, self.n));
-        let (mut a, mut b) = (T::places(&mut a), T::places(&mut b));
-        let total = wide(
-            #[inline(always)]
-            || {
-                let mut m = if self.leaves { leaves(f, x, a) } else { pairs(f, x, a) };
-                while m > 1 {
-                    m = pairs(f, &a[..m], b);
-                    std::mem::swap(&mut a, &mut b);
-                }
-                a[0]
-            },
-        );
-        total.bits()
+        let (mut a, mut b) = (a.dst(self.dtype, totals::ROOM), b.dst(self.dtype, totals::ROOM));
+        totals::total(f, x, self.leaves, [T::places(&mut a), T::places(&mut b)]).bits()
+    }
+}
+
+/// `left ⊕ right`, as bits.
+pub(crate) struct Pair(pub(crate) u32, pub(crate) u32);
+
+impl MonoidVisitor for Pair {
+    type Output = u32;
+    fn visit<T: Lane>(self, f: impl Fn(T, T) -> T + Copy + Send + Sync) -> u32 {
+        f(T::from_bits(self.0), T::from_bits(self.1)).bits()
     }
 }
 
@@ -61,32 +77,6 @@ pub(crate) fn values<'a, T: Lane>(arg: Arg<'a>, dtype: Dtype, n: usize, buf: &'a
         Values::Slice(slice) => slice,
         Values::Splat(_) => &[],
     }
-}
-
-/// The totals of leaves of four, left to right; the last may be shorter. Returns their number.
-#[inline(always)]
-fn leaves<T: Lane>(f: impl Fn(T, T) -> T + Copy, x: &[T], out: &mut [T]) -> usize {
-    let (quads, tail) = x.as_chunks::<4>();
-    for (to, &[a, b, c, d]) in out.iter_mut().zip(quads) {
-        *to = f(f(f(a, b), c), d);
-    }
-    if let Some((&first, rest)) = tail.split_first() {
-        out[quads.len()] = rest.iter().fold(first, |total, &value| f(total, value));
-    }
-    x.len().div_ceil(4)
-}
-
-/// The totals of pairs; an odd last value passes up. Returns their number.
-#[inline(always)]
-fn pairs<T: Lane>(f: impl Fn(T, T) -> T + Copy, x: &[T], out: &mut [T]) -> usize {
-    let (pairs, tail) = x.as_chunks::<2>();
-    for (to, &[a, b]) in out.iter_mut().zip(pairs) {
-        *to = f(a, b);
-    }
-    if let Some(&last) = tail.first() {
-        out[pairs.len()] = last;
-    }
-    x.len().div_ceil(2)
 }
 
 /// Elements that [`Running`] combines at a time; a power of two.

@@ -38,6 +38,14 @@ impl<'s> Feed<'s> {
         mapped(machine, &loader.along(line, start, n), n)
     }
 
+    /// Elements `start..start + n` of one line in place, however many, if they are those of one operand, lying together.
+    pub(crate) fn in_place(&self, line: usize, start: usize, n: usize) -> Option<Arg<'s>> {
+        match self.views {
+            [view] if self.map.is_identity() => view.stretch(line, start, n),
+            _ => None,
+        }
+    }
+
     /// Element `place` of lines `first..first + n`.
     pub(crate) fn across(&mut self, first: usize, n: usize, place: usize) -> Result<Args<'_>> {
         let (loader, machine) = &mut self.rows(1)[0];

@@ -91,6 +91,12 @@ impl<'d> View<'d> {
             walked: merge(walked, &operand.walked),
         })
     }
+
+    /// Elements `start..start + n` of one line in place, if they lie together.
+    pub(crate) fn stretch(&self, line: usize, start: usize, n: usize) -> Option<Arg<'d>> {
+        let lent = lend(self.data, self.offset + distance(&self.kept, line), &self.walked, start, n);
+        lent.filter(|arg| !matches!(arg, Arg::Splat(_)))
+    }
 }
 
 /// The views of one thread's job, with scratch for what must be gathered.
@@ -122,29 +128,39 @@ impl<'d> Loader<'d> {
     }
 }
 
+/// Elements `start..start + n`, numbered row-major over the axes, without a copy, if that can be.
+fn lend<'d>(data: Arg<'d>, base: isize, axes: &Axes, start: usize, n: usize) -> Option<Arg<'d>> {
+    let Some((&(len, stride), _)) = axes.split_last() else {
+        return Some(splat(data, base.cast_unsigned()));
+    };
+    if start % len + n > len {
+        return None;
+    }
+    let at = (base + distance(axes, start)).cast_unsigned();
+    match stride {
+        0 => Some(splat(data, at)),
+        1 => Some(data.range(at..at + n)),
+        _ => None,
+    }
+}
+
 /// Elements `start..start + n`, numbered row-major over the axes.
 fn fetch<'b>(data: Arg<'b>, base: isize, axes: &Axes, start: usize, n: usize, buf: &'b mut Buf) -> Arg<'b> {
-    let Some((&(len, stride), outer)) = axes.split_last() else {
-        return splat(data, base.cast_unsigned());
-    };
-    if start % len + n <= len {
-        let at = (base + distance(axes, start)).cast_unsigned();
-        match (stride, data) {
-            (0, _) => return splat(data, at),
-            (1, Arg::Words(words)) => return Arg::Words(&words[at..at + n]),
-            (1, Arg::Bytes(bytes)) => return Arg::Bytes(&bytes[at..at + n]),
-            _ => {}
-        }
+    if let Some(lent) = lend(data, base, axes, start, n) {
+        return lent;
     }
+    let Some((&inner, outer)) = axes.split_last() else {
+        return data;
+    };
     match data {
         Arg::Words(words) => {
             let dst = buf.words_mut(n);
-            gather(words, base, (len, stride), outer, start, dst);
+            gather(words, base, inner, outer, start, dst);
             Arg::Words(dst)
         }
         Arg::Bytes(bytes) => {
             let dst = &mut bytemuck::cast_slice_mut(buf.words_mut(n.div_ceil(4)))[..n];
-            gather(bytes, base, (len, stride), outer, start, dst);
+            gather(bytes, base, inner, outer, start, dst);
             Arg::Bytes(dst)
         }
         Arg::Splat(_) => data,

@@ -11,12 +11,14 @@
 //! | `gather`, `feed` | operands as blocks; their mapped elements |
 //! | `operand`, `lanes`, `block` | blocks as values; one loop per operator; programs over blocks |
 //! | `order` | the order in which values combine |
-//! | `fast`, `rows` | that order in loops of the built-in operators: along a line, across lines |
+//! | `fast`, `totals`, `avx2`, `rows` | that order in loops of the built-in operators: along a line, across lines |
 //! | `map`, `reduce`, `scan`, `spine` | the four families |
 //! | `threads` | units of work dealt to threads |
 
 #![forbid(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod block;
 mod buffers;
 mod fast;
@@ -33,6 +35,7 @@ mod scratch;
 mod spine;
 mod task;
 mod threads;
+mod totals;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -15,7 +15,7 @@ use kiln_array::program::Program;
 use smallvec::SmallVec;
 
 use crate::block::{Code, Machine};
-use crate::fast::{Fold, Known, Running};
+use crate::fast::{Fold, Known, Pair, Running};
 use crate::gather::Args;
 use crate::lanes;
 use crate::operand::{Arg, Dst};
@@ -100,6 +100,10 @@ impl<'c> Joiner<'c> {
 
     /// `left ⊕ right` for one pair.
     pub(crate) fn join_one(&mut self, left: &Acc, right: &Acc) -> Result<Acc> {
+        if let (Some(op), &[left], &[right]) = (self.combiner.fast, &left[..], &right[..]) {
+            let joined = lanes::monoid(op, self.combiner.dtypes()[0], Pair(left, right));
+            return Ok(joined.into_iter().collect());
+        }
         let joined = self.join(&Self::splats(left), &Self::splats(right), 1)?;
         Ok(self.get(&joined, 0))
     }
@@ -143,12 +147,12 @@ impl<'c> Joiner<'c> {
         }
     }
 
-    /// The total of up to a block of elements; `leaves` says whether they are elements or totals already.
+    /// The total of up to a block of elements, or any number that lie together; `leaves` says whether they are elements or
+    /// totals already.
     pub(crate) fn fold(&mut self, values: &[Arg<'_>], n: usize, leaves: bool) -> Result<Acc> {
         if let (Some(op), &[values]) = (self.combiner.fast, values) {
             let dtype = self.combiner.dtypes()[0];
-            let total = lanes::monoid(op, dtype, Fold { values, dtype, n, leaves });
-            return Ok(total.into_iter().collect());
+            return Ok(Fold { values, dtype, n, leaves }.total(op).into_iter().collect());
         }
         let (mut totals, mut m) = if leaves { self.leaves(values, n)? } else { (self.copy(values, n), n) };
         while m > 1 {

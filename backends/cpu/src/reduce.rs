@@ -115,7 +115,11 @@ pub(crate) fn run(task: Task<'_>) -> Result<()> {
     let units = reduce.lines * reduce.tiles;
     let grain = match (task.parallel, across) {
         (false, _) => 0,
-        (true, false) => (PIECE / reduce.tile.min(reduce.length)).max(1),
+        (true, false) => {
+            // Long stretches suit the prefetcher, a few pieces for each thread suit what else the machine does.
+            let piece = (PIECE / reduce.tile.min(reduce.length)).max(1);
+            (units / (4 * Threads::count())).clamp(piece, 8 * piece)
+        }
         (true, true) => (PIECE / reduce.tile.min(reduce.length)).max((units / Threads::count()).clamp(64, BLOCK)),
     };
     let job = |units: Range<usize>, outs: Outs<'_>| reduce.units(units, outs, across);
@@ -211,6 +215,9 @@ impl Reduce<'_> {
     }
 
     fn total(&self, job: &mut Job<'_>, line: usize, places: Range<usize>) -> Result<Acc> {
+        if let (Some(_), Some(values)) = (self.combiner.fast, job.feed.in_place(line, places.start, places.len())) {
+            return job.joiner.fold(&[values], places.len(), self.leaves);
+        }
         let mut counter = Counter::new();
         let mut start = places.start;
         loop {

@@ -175,6 +175,7 @@ impl Case {
             finish: Program::identity(&self.op.dtypes),
             reads_totals: false,
             writes_totals: false,
+            even_tiles: false,
         };
         Dispatch {
             kernel: Arc::new(kernel),

@@ -64,6 +64,7 @@ fn map<A: Element, R: Element>(
         finish: Program::default(),
         reads_totals: false,
         writes_totals: false,
+        even_tiles: false,
     };
     let dispatch = Dispatch {
         kernel: Arc::new(kernel),
