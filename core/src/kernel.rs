@@ -86,6 +86,8 @@ pub struct KernelSpec {
     pub reads_totals: bool,
     /// Writes its tiles' totals for a later pass instead of outputs.
     pub writes_totals: bool,
+    /// Every tile is full, as [`Tiling::is_even`](crate::recording::Tiling::is_even) says, so none needs questions.
+    pub even_tiles: bool,
 }
 
 /// A stable name of a kernel: equal specifications have equal keys in every process and build.
@@ -181,6 +183,9 @@ impl fmt::Display for KernelSpec {
         }
         if self.writes_totals {
             f.write_str(" writes-totals")?;
+        }
+        if self.even_tiles {
+            f.write_str(" even")?;
         }
         for (name, program) in [("map", &self.map), ("combine", &self.combine), ("finish", &self.finish)] {
             if !program.outputs.is_empty() {

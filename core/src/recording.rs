@@ -55,6 +55,9 @@ pub struct Tiling {
 /// Elements in one leaf.
 pub const LEAF: usize = 4;
 
+/// Invocations of a workgroup on a GPU, as a power of two.
+pub const LOG_GROUP: u32 = 8;
+
 impl Tiling {
     /// Tiles of one line.
     #[must_use]
@@ -66,6 +69,17 @@ impl Tiling {
     #[must_use]
     pub const fn log_stride(&self) -> u32 {
         if self.line_fastest { self.log_lines } else { 0 }
+    }
+
+    /// Whether every tile has `1 << log_slots` whole leaves, of lines that all exist, and neighbouring slots are
+    /// neighbouring lines or leaves of one line.
+    #[must_use]
+    pub const fn is_even(&self, log_slots: u32) -> bool {
+        self.log_leaves + self.log_lines == log_slots
+            && self.log_lines == self.log_stride()
+            && self.log_lines <= LOG_GROUP
+            && self.length.is_multiple_of(LEAF << self.log_leaves)
+            && self.lines.is_multiple_of(1 << self.log_lines)
     }
 
     /// Workgroups: blocks of lines times tiles.

@@ -63,7 +63,7 @@ pub trait Reduce: ArrayOps {
     /// The arithmetic mean; NaN over no elements.
     ///
     /// Floats are summed and divided by the count. Integers and bool are summed in 64 bits, which cannot overflow, and
-    /// give `f32` within one unit in the last place.
+    /// give `f32`; converting and dividing may be off by three units in the last place on a GPU.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).

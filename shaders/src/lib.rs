@@ -16,6 +16,7 @@ mod writer;
 use std::fmt;
 
 use kiln_array::kernel::{Family, KernelSpec};
+use kiln_array::recording::LOG_GROUP;
 
 pub use lower::{Lowered, lower};
 
@@ -34,7 +35,7 @@ impl Default for Target {
 }
 
 /// Invocations of one workgroup, in every kernel.
-pub const GROUP_SIZE: u32 = 256;
+pub const GROUP_SIZE: u32 = 1 << LOG_GROUP;
 
 /// The entry point's name, in every kernel.
 pub const ENTRY: &str = "main";

@@ -128,6 +128,7 @@ impl Prelude<'_> {
         let even = if spec.family == Family::Reduce { (1 << log_slots).min(8 * GROUP_SIZE) } else { 1 << log_slots };
         let even = even.max(4 * GROUP_SIZE);
         line!(w, "const EVEN_SLOTS: u32 = {even}u;");
+        line!(w, "const ALWAYS_EVEN: bool = {};", spec.even_tiles && even == 1 << log_slots);
         line!(w, "const KEEPS_BLOCKS: bool = {};", spec.family != Family::Reduce);
         line!(w, "const LEAVES_ARE_BALANCED: bool = {};", spec.reads_totals && spec.family == Family::Reduce);
         line!(w, "const READS_TOTALS: bool = {};", spec.reads_totals);

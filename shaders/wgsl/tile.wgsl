@@ -17,7 +17,7 @@
 // Ordering: invocations read what others wrote one step before, a barrier apart. Blocks that do not exist are never
 // joined, so nothing is read that was not written.
 // Holes: Acc, combine, read_slot, write_slot. SLOTS is the room for a tile, all lines together; EVEN_SLOTS the least that
-// fills the rows a kernel takes at a time.
+// fills the rows a kernel takes at a time; ALWAYS_EVEN promises that all tiles do.
 
 fn leaf_of(slot: u32) -> u32 {
     return (slot >> P.log_stride) & ((1u << P.log_leaves) - 1u);
@@ -48,7 +48,7 @@ fn tile_of(group: u32) -> Tile {
     let leaves = min((P.length + 3u) / 4u - first_leaf, 1u << P.log_leaves);
     let slots = 1u << (P.log_leaves + P.log_lines);
     let is_full = slots >= EVEN_SLOTS && lines == 1u << P.log_lines && (first_leaf + (1u << P.log_leaves)) * 4u <= P.length;
-    let is_even = is_full && P.log_lines == P.log_stride && P.log_lines <= LOG_GROUP_SIZE;
+    let is_even = ALWAYS_EVEN || (is_full && P.log_lines == P.log_stride && P.log_lines <= LOG_GROUP_SIZE);
     return Tile(number, first_line, first_leaf, lines, leaves, slots, is_even, (GROUP_SIZE * 4u) >> P.log_stride);
 }
 

@@ -227,7 +227,8 @@ pub(crate) fn caps(limits: &wgpu::Limits, kind: DeviceKind) -> Caps {
         dtypes: vec![Dtype::Bool, Dtype::I32, Dtype::U32, Dtype::F32],
         max_array_bytes: limits.max_buffer_size.min(limits.max_storage_buffer_binding_size) & !15,
         // Two bindings are left for totals.
-        max_operands: limits.max_storage_buffers_per_shader_stage.saturating_sub(2) as usize,
+        // Some drivers name half a million and fail at hundreds (seen on an H200).
+        max_operands: limits.max_storage_buffers_per_shader_stage.saturating_sub(2).min(30) as usize,
         max_groups: MAX_GROUPS * MAX_GROUPS,
         log_slots: (limits.max_compute_workgroup_storage_size / 4).max(1).ilog2().min(12),
         busy_groups,

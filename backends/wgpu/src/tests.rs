@@ -77,6 +77,7 @@ fn binary(op: BinaryOp) -> Arc<KernelSpec> {
         finish: Program::default(),
         reads_totals: false,
         writes_totals: false,
+        even_tiles: false,
     })
 }
 

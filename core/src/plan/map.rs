@@ -34,6 +34,7 @@ pub(crate) fn plan(statement: &mut Statement<'_>, fused: &Fused, outputs: &[Arc<
         finish: Program::default(),
         reads_totals: false,
         writes_totals: false,
+        even_tiles: false,
     };
     statement.push(Dispatch {
         kernel: Arc::new(kernel),

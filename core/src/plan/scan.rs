@@ -56,7 +56,8 @@ pub(crate) fn plan(
             spine(statement, operator, &tiling, work.words, buffer)?;
             totals = Some(buffer);
         }
-        statement.push(scan_pass(fused, all, operator, finish, tiling, totals))
+        let room = caps.log_slots - log2_ceil(work.words).min(caps.log_slots);
+        statement.push(scan_pass(fused, all, operator, finish, tiling, totals, room))
     })
 }
 
@@ -96,6 +97,7 @@ fn spine(
                 finish: Program::default(),
                 reads_totals: false,
                 writes_totals: true,
+                even_tiles: false,
             }),
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -113,7 +115,7 @@ fn spine(
     Ok(())
 }
 
-/// The pass that writes the output.
+/// The pass that writes the output. `room` is what a workgroup's tile may have, in leaves, as a power of two.
 fn scan_pass(
     fused: &Fused,
     mut all: Lines,
@@ -121,6 +123,7 @@ fn scan_pass(
     finish: Program,
     tiling: Tiling,
     totals_in: Option<BufferId>,
+    room: u32,
 ) -> Dispatch {
     let mut scalars = fused.scalars.clone();
     scalars.extend_from_slice(&operator.combine_scalars);
@@ -140,6 +143,7 @@ fn scan_pass(
             finish,
             reads_totals: totals_in.is_some(),
             writes_totals: false,
+            even_tiles: tiling.is_even(room),
         }),
         inputs: all.operands,
         outputs,
