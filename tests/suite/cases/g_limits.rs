@@ -1,0 +1,200 @@
+//! Group (g): limits and memory. Also H11: many threads use a kernel for the first time together.
+
+use std::collections::BTreeSet;
+
+use kiln::prelude::*;
+use kiln_array::recorder::{Recorder, kernels};
+
+use crate::harness::{array, assert_same, child, line, long_case, on_each_backend, takes, values};
+
+fn adds_one(device: &Device, n: usize) {
+    let x = line(device, &(0..n as u32).collect::<Vec<u32>>());
+    let y = (&x + 1).eval().unwrap();
+    let host = y.to_host().unwrap();
+    let wrong = (1u32..).zip(host.as_slice()).find(|(want, got)| want != *got);
+    assert_eq!(wrong, None, "n = {n}");
+    let host = y.copy().unwrap().to_host().unwrap();
+    assert_eq!(host.as_slice().last(), Some(&(n as u32)), "n = {n}");
+    assert_eq!((&y - &x).ne(1).sum(..).unwrap().item().unwrap(), 0);
+}
+
+#[test]
+fn g01_more_groups_than_one_dimension_has() {
+    on_each_backend(|device| adds_one(device, 65_535 * 64 + 1));
+}
+
+#[test]
+fn g01_more_groups_still() {
+    long_case("G01 (65535 * 256 + 1 and more)", "needs 1 GB", |device| {
+        for n in [65_535 * 256 + 1, 65_535 * 1024 + 1] {
+            if takes(device, n) {
+                adds_one(device, n);
+            }
+        }
+    });
+}
+
+#[test]
+fn g02_more_rows_than_groups_of_one_dimension() {
+    on_each_backend(|device| {
+        for rows in [65_536, 70_001] {
+            let numbers: Vec<f32> = (0..rows * 3).map(|k| (k / 3 % 1000 + k % 3) as f32).collect();
+            let x = array(device, &numbers, [rows, 3]);
+            let sums: Vec<f32> = (0..rows).map(|i| (3 * (i % 1000) + 3) as f32).collect();
+            assert_same(&values(&x.sum(1).unwrap()), &sums, "sums");
+            assert_eq!(sums[65_535], 1608.0);
+            let paths = x.cumsum(1).unwrap().to_host().unwrap();
+            for (i, row) in paths.as_slice().chunks(3).enumerate() {
+                let a = (i % 1000) as f32;
+                assert_eq!(row, [a, a + a + 1.0, a + a + 1.0 + a + 2.0], "row {i}");
+            }
+            let turned = values(&x.permute([1, 0]).unwrap().copy().unwrap());
+            let want: Vec<f32> = (0..3 * rows).map(|k| (k % rows % 1000 + k / rows) as f32).collect();
+            assert_same(&turned, &want, "permuted");
+        }
+    });
+}
+
+#[test]
+fn g03_more_than_default_limits_allow() {
+    long_case("G03", "needs 1.3 GB", |device| {
+        const N: usize = 160_000_000;
+        if takes(device, N) {
+            let x = device.full(1.0f32, N).unwrap();
+            let y = (&x + 1.0).eval().unwrap();
+            drop(x);
+            for at in [0, N - 1] {
+                assert_eq!(y.slice(s![at as isize]).unwrap().item().unwrap(), 2.0);
+            }
+        }
+    });
+}
+
+/// Resident memory of this process in bytes, where the system tells.
+fn resident() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+#[test]
+fn g07_memory_does_not_grow() {
+    // In a process of its own: other tests would count too.
+    child("cases::g_limits::g07_memory_does_not_grow", &[], || {
+        on_each_backend(|device| {
+            let x = device.full(1.5f32, 1024).unwrap();
+            let rounds = |n: usize, read: bool| {
+                for _ in 0..n {
+                    let y = (&x * 2.0 + 1.0).eval().unwrap();
+                    if read {
+                        assert_eq!(y.to_host().unwrap().as_slice()[1023], 4.0);
+                    }
+                }
+            };
+            rounds(1000, false);
+            rounds(200, true);
+            let before = resident();
+            rounds(10_000, false);
+            rounds(1000, true);
+            for _ in 0..20 {
+                drop(device.full(1.0f32, 1_000_000).unwrap());
+            }
+            device.synchronize().wait().unwrap();
+            if let (Some(before), Some(after)) = (before, resident()) {
+                let grown = after.saturating_sub(before) >> 20;
+                assert!(grown < 32, "grown by {grown} MiB");
+            }
+        });
+    });
+}
+
+#[test]
+fn g08_few_kernels_for_many_shapes() {
+    on_each_backend(|device| {
+        // The recorder computes nothing; the same plans run on the device elsewhere in the suite.
+        let recorder = Recorder::new(device.caps().clone());
+        let plans = recorder.device();
+        let mut keys = BTreeSet::new();
+        let mut take = || {
+            let recordings = recorder.take();
+            keys.extend(kernels(&recordings).map(|kernel| kernel.key()));
+        };
+        for n in 1..2000 {
+            let x = plans.zeros::<f32>(n * 37 % 100_003 + 1).unwrap();
+            let _ = (&x + &x).eval().unwrap();
+            let _ = x.sum(0).unwrap();
+            take();
+        }
+        for n in 1..200 {
+            let x = plans.zeros::<f32>([n * 5 % 997 + 1, n * 11 % 1009 + 1]).unwrap();
+            let _ = (&x + &x).eval().unwrap();
+            let _ = x.sum(0).unwrap();
+            let _ = x.sum(1).unwrap();
+            take();
+        }
+        let x = plans.zeros::<f32>(1000).unwrap();
+        for i in 0..1000 {
+            let _ = (&x * i as f32).eval().unwrap();
+        }
+        take();
+        assert!(keys.len() <= 20, "{} kernels", keys.len());
+    });
+}
+
+#[test]
+fn g09_buffers_without_bytes() {
+    fn check<T: kiln::Element>(device: &Device) {
+        let none: [T; 0] = [];
+        for shape in [&[0][..], &[3, 0]] {
+            let x = array(device, &none, shape);
+            assert_eq!(values(&x.clone()).len(), 0);
+            let copy = x.copy().unwrap();
+            assert_eq!(copy.shape()[..], *shape);
+            let slice = copy.slice(s![0..0]).unwrap();
+            assert_eq!(values(&slice).len(), 0);
+            let same = x.eq(&copy).select(&x, &copy).eval().unwrap();
+            assert_eq!(values(&same).len(), 0);
+        }
+    }
+    on_each_backend(|device| {
+        check::<bool>(device);
+        check::<i32>(device);
+        check::<u32>(device);
+        check::<f32>(device);
+    });
+}
+
+#[test]
+fn g11_refused_allocations_leave_the_device_usable() {
+    on_each_backend(|device| {
+        let error = device.full(1.0f32, 1 << 40).unwrap_err();
+        assert!(error.to_string().contains("1099511627776"), "{error}");
+        let one = device.full(1.0f32, ()).unwrap();
+        assert_eq!((&one + &one).eval().unwrap().item().unwrap(), 2.0);
+    });
+}
+
+/// Sixteen threads use the same new kernel first, then sixteen different ones.
+#[test]
+fn h11_first_uses_from_many_threads() {
+    on_each_backend(|device| {
+        let x = line(device, &(0..1000).collect::<Vec<i32>>());
+        for different in [false, true] {
+            let start = std::sync::Barrier::new(16);
+            std::thread::scope(|scope| {
+                for t in 0..16 {
+                    let (x, start) = (&x, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        // A structure of its own for each number of terms.
+                        let terms = if different { t + 2 } else { 1 };
+                        let chain = (0..terms).fold(x ^ 77, |e, _| e.maximum(3) - 1);
+                        let got = values(&chain.eval().unwrap());
+                        let want: Vec<i32> = (0..1000).map(|v| (0..terms).fold(v ^ 77, |e, _| e.max(3) - 1)).collect();
+                        assert_eq!(got, want, "{terms} terms");
+                    });
+                }
+            });
+        }
+    });
+}
