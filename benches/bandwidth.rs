@@ -47,7 +47,7 @@ fn measure(gpu: &Device, wanted: Option<usize>) -> Result<(), Box<dyn Error>> {
     let side = n.isqrt();
     println!("{info}; driver {}; f32", info.driver);
     println!(
-        "{:<14} {:<7} {:>10} {:>9} {:>8}  {:<13} ratio to the peer",
+        "{:<14} {:<7} {:>10} {:>9} {:>8}  {:<13} ratios to the peer",
         "name", "backend", "n", "ms", "GB/s", "share"
     );
 
@@ -106,21 +106,19 @@ fn many<E>(once: impl Fn()) -> impl FnMut(usize) -> Result<(), E> {
     }
 }
 
-/// Our seconds, and the ratio to the fastest spelling of the peer.
+/// Our seconds, and the ratio to each spelling of the peer.
 fn against(
     mut ours: impl FnMut(usize) -> kiln::Result<()>,
     spellings: &[peers::Spelling<'_>],
 ) -> kiln::Result<(f64, String)> {
-    let mut best: Option<(f64, f64, f64, &str)> = None;
+    let mut seconds = Vec::new();
+    let mut text = Vec::new();
     for (name, once) in spellings {
         let (our, their, ratio) = versus(&mut ours, many(once))?;
-        if best.is_none_or(|(_, fastest, ..)| their < fastest) {
-            best = Some((our, their, ratio, name));
-        }
+        seconds.push(our);
+        text.push(format!("{ratio:>5.2} ndarray {name} ({:.3} ms)", their * 1e3));
     }
-    Ok(best.map_or((f64::NAN, String::new()), |(our, their, ratio, name)| {
-        (our, format!("{ratio:>6.2}  ndarray {name}, {:.3} ms", their * 1e3))
-    }))
+    Ok((timing::median(seconds), text.join(", ")))
 }
 
 /// Seconds of one time of each closure, whose rounds take turns, and the median of the ratios of the two.

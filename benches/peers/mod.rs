@@ -1,4 +1,4 @@
-//! ndarray on the same arrays, in the spellings that its users have: the faster of them is the peer.
+//! ndarray on the same arrays, in the spellings that its users have: its own method, and what rayon makes of it.
 
 use std::hint::black_box;
 

@@ -205,7 +205,7 @@ mod tests {
             (SliceItem::Range { start: Some(6), stop: Some(1), step: -2 }, 6, 3, -2),
             (SliceItem::Range { start: Some(-1), stop: Some(-9), step: -3 }, 7, 3, -3),
             (SliceItem::from(1..7).step_by(3), 1, 2, 3),
-            (SliceItem::from(5..2), 0, 0, 1),
+            (SliceItem::Range { start: Some(5), stop: Some(2), step: 1 }, 0, 0, 1),
             (SliceItem::from(..=-1), 0, 8, 1),
             (SliceItem::Range { start: Some(isize::MIN), stop: Some(isize::MAX), step: isize::MIN }, 0, 0, 1),
         ] {

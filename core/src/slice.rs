@@ -121,6 +121,9 @@ impl From<RangeFull> for SliceItem {
 ///
 /// `s![1, .., 2..8;2, ..;-1]` is NumPy's `x[1, :, 2:8:2, ::-1]`. Axes not named are taken whole. Negative numbers
 /// count from the end; ends out of range are cut.
+///
+/// Clippy's `reversed_empty_ranges` mistakes a range with a literal negative end, such as `1..-1`, for an empty one:
+/// allow that lint there.
 #[macro_export]
 macro_rules! s {
     (@items [$($done:expr,)*]) => { [$($done),*] };
