@@ -4,8 +4,6 @@
 //! use kiln::prelude::*;
 //!
 //! # fn main() -> kiln::Result<()> {
-//! # let gpu = kiln::Options::new().backend(kiln::Backend::Cpu).open()?;
-//! # #[cfg(any())]
 //! let gpu = kiln::open()?; // the best GPU; the CPU if there is none
 //! let x = gpu.array(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
 //!
@@ -22,9 +20,10 @@
 //! ```
 //!
 //! A statement is a kernel: an [`Expr`] computes nothing until it is evaluated, reduced or scanned, and then the whole
-//! expression is part of that one kernel. Shapes, strides and scalars are parameters; a new shape compiles nothing.
+//! expression is part of that one kernel. Shapes, strides and scalars are parameters: one structure has a
+//! handful of kernels (by rank, by whether elements lie together, by whether tiles are full), whatever the sizes.
 //!
-//! [`semantics`] states once what operations mean. Reductions and scans combine in one [`order`], so sums have the same
+//! [`tour`] shows everything once, with examples. [`semantics`] states once what operations mean. Reductions and scans combine in one [`order`], so sums have the same
 //! bits on every device.
 
 #![forbid(unsafe_code)]
@@ -32,6 +31,13 @@
 mod open;
 #[doc = include_str!("../docs/semantics.md")]
 pub mod semantics {}
+#[doc = include_str!("../docs/tour.md")]
+pub mod tour {}
+
+/// The README's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use kiln_array::backend::{DeviceInfo, DeviceKind, Pending};
 pub use kiln_array::device::Schedule;

@@ -63,7 +63,8 @@ impl Options {
     }
 
     /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu` and `KILN_ADAPTER`, a part of a
-    /// device's name or its number in [`devices`]. [`open`](crate::open) uses these.
+    /// device's name or its number in [`devices_async`]. What the builder says comes first. [`open`](crate::open) uses
+    /// these.
     pub fn from_env() -> Self {
         Self { from_env: true, ..Self::default() }
     }
@@ -73,7 +74,8 @@ impl Options {
         Self { backend: Some(backend), ..self }
     }
 
-    /// Only the device whose name contains `adapter`, in any case, or that has this number in [`devices`].
+    /// Only the device whose name contains `adapter`, in any case, or that has this number (of one or two
+    /// digits) in [`devices_async`].
     pub fn adapter(self, adapter: impl Into<String>) -> Self {
         Self { adapter: Some(adapter.into()), ..self }
     }
@@ -97,6 +99,7 @@ impl Options {
         match (this.backend, &this.adapter) {
             (None, None) => match gpu(&this).await {
                 Ok(device) => Ok(device),
+                Err(error) if cfg!(not(feature = "cpu")) => Err(error),
                 Err(_) => cpu(),
             },
             (Some(Backend::Cpu), None) => cpu(),
@@ -114,9 +117,9 @@ impl Options {
     /// Whether a part of a name, or a number in [`devices`], is the CPU backend's, and no other device's.
     async fn means_cpu(&self, adapter: &str) -> bool {
         let all = devices_async().await;
-        match adapter.parse::<usize>() {
-            Ok(number) => all.get(number).is_some_and(|info| info.backend == "cpu"),
-            Err(_) => {
+        match number_of(adapter) {
+            Some(number) => all.get(number).is_some_and(|info| info.backend == "cpu"),
+            None => {
                 let adapter = adapter.to_lowercase();
                 let found = all.iter().find(|info| {
                     (self.backend.is_none() || info.backend == "cpu") && info.name.to_lowercase().contains(&adapter)
@@ -127,15 +130,17 @@ impl Options {
     }
 
     fn with_env(mut self) -> Result<Self> {
-        if let Some(word) = variable("KILN_BACKEND")? {
+        if self.backend.is_none()
+            && let Some(word) = variable("KILN_BACKEND")?
+        {
             let known = Backend::ALL.into_iter().find(|backend| backend.name().eq_ignore_ascii_case(&word));
             let words = Backend::ALL.map(Backend::name).join(", ");
             let reason = format!("there is no such backend; there are {words}");
             let wanted = format!("KILN_BACKEND={word}");
             self.backend = Some(known.ok_or(ErrorKind::NoDevice { wanted, reason })?);
         }
-        if let Some(adapter) = variable("KILN_ADAPTER")? {
-            self.adapter = Some(adapter);
+        if self.adapter.is_none() {
+            self.adapter = variable("KILN_ADAPTER")?;
         }
         Ok(self)
     }
@@ -150,6 +155,12 @@ impl fmt::Display for Options {
             (Some(backend), Some(adapter)) => write!(f, "backend {backend} and adapter {adapter}"),
         }
     }
+}
+
+/// An adapter's number in the list of devices; longer numbers are parts of names, as in "RTX 4090".
+#[cfg(any(feature = "cpu", feature = "wgpu"))]
+fn number_of(adapter: &str) -> Option<usize> {
+    if adapter.len() <= 2 { adapter.parse().ok() } else { None }
 }
 
 /// An environment variable that is set and not empty.
@@ -189,7 +200,7 @@ pub fn devices() -> Vec<DeviceInfo> {
     pollster::block_on(devices_async())
 }
 
-/// [`devices`] without blocking.
+/// The devices of this machine, the CPU last, without blocking. `KILN_ADAPTER` takes their numbers.
 pub async fn devices_async() -> Vec<DeviceInfo> {
     #[cfg(feature = "wgpu")]
     let gpus = kiln_wgpu::devices().await;
@@ -217,7 +228,7 @@ async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
     let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
     // A number counts the devices of all backends, so none is left out of the count.
-    let numbered = options.adapter.as_deref().is_some_and(|adapter| adapter.parse::<usize>().is_ok());
+    let numbered = options.adapter.as_deref().and_then(number_of).is_some();
     if let Some(backend) = options.backend
         && !numbered
     {

@@ -38,7 +38,7 @@ impl<T: Element> HostArray<T> {
     /// The value at an index, one number per axis; `None` where there is no such element.
     #[must_use]
     pub fn get(&self, index: &[usize]) -> Option<T> {
-        if index.len() != self.shape.ndim() {
+        if index.len() != self.shape.ndim() || self.values.is_empty() {
             return None;
         }
         let mut at = 0;
@@ -60,14 +60,15 @@ impl<T: Element> HostArray<T> {
         let Some(&len) = self.shape.get(axis) else {
             return fmt::Debug::fmt(&self.values[base], f);
         };
+        if self.values.is_empty() {
+            return f.write_str("[]");
+        }
         let inner = self.shape[axis + 1..].iter().product::<usize>();
         f.write_str("[")?;
-        for i in 0..len {
-            if len > 2 * SHOWN && i == SHOWN {
+        let ends = if len > 2 * SHOWN { SHOWN } else { len };
+        for i in (0..ends).chain(len - SHOWN.min(len - ends)..len) {
+            if i > ends && i == len - SHOWN {
                 f.write_str(", ...")?;
-            }
-            if len > 2 * SHOWN && i >= SHOWN && i < len - SHOWN {
-                continue;
             }
             if i > 0 {
                 f.write_str(if axis + 1 == self.shape.ndim() { ", " } else { ",\n" })?;
@@ -107,6 +108,10 @@ mod tests {
         assert_eq!(zero_d.to_string(), "2.5");
         let long = HostArray::new(20.into_shape(), (0..20).collect());
         assert_eq!(long.to_string(), "[0, 1, 2, 3, 4, 5, ..., 14, 15, 16, 17, 18, 19]");
+        let empty = HostArray::<i32>::new([1 << 40, 0].into_shape(), Vec::new());
+        assert_eq!(empty.to_string(), "[]");
+        assert_eq!(empty.get(&[3, 0]), None);
+        assert_eq!(HostArray::<i32>::new([2, usize::MAX, 2, 0].into_shape(), Vec::new()).to_string(), "[]");
         assert_eq!(a.get(&[1, 0]), Some(3));
         assert_eq!(a.get(&[2, 0]), None);
     }

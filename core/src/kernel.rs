@@ -1,7 +1,7 @@
 //! Kernel specifications: all that decides a kernel's text, and nothing that changes from call to call.
 //!
 //! What enters: programs, element types, access patterns and ranks, from the planners. What leaves: a value that
-//! backends compile once and find again by [`KernelSpec::key`]. Lengths, strides, offsets and constants are parameters
+//! backends compile once and find again, by value or by [`KernelSpec::key`]. Lengths, strides, offsets and constants are parameters
 //! of a [`Dispatch`](crate::recording::Dispatch); [`KernelSpec::param_names`] says in which order they travel.
 
 use std::fmt;
@@ -62,11 +62,11 @@ pub struct Slot {
 ///
 /// All families see their work as `lines` of `length` elements. An element is found from the line's number, decoded
 /// over the `kept` axes, and its place in the line, decoded over the `walked` axes. A map is one line.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Debug)]
 pub struct KernelSpec {
     /// The algorithm.
     pub family: Family,
-    /// A short name of what is computed, for labels only: `sum`, `mul`.
+    /// A short name of what is computed, for labels only: `sum`, `mul`. Kernels that differ in it alone are equal.
     pub name: &'static str,
     /// Number of axes that number the lines.
     pub kept: u8,
@@ -103,6 +103,36 @@ impl fmt::Display for KernelKey {
 impl fmt::Debug for KernelKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// All that decides the text; the name does not.
+type Deciding<'a> = (Family, [u8; 2], [&'a [Slot]; 2], [&'a Program; 3], [bool; 3]);
+
+impl KernelSpec {
+    fn deciding(&self) -> Deciding<'_> {
+        (
+            self.family,
+            [self.kept, self.walked],
+            [&self.inputs, &self.outputs],
+            [&self.map, &self.combine, &self.finish],
+            [self.reads_totals, self.writes_totals, self.even_tiles],
+        )
+    }
+}
+
+impl PartialEq for KernelSpec {
+    /// Whether the kernels' texts are the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.deciding() == other.deciding()
+    }
+}
+
+impl Eq for KernelSpec {}
+
+impl std::hash::Hash for KernelSpec {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.deciding().hash(state);
     }
 }
 

@@ -106,11 +106,12 @@ impl Layout {
                 Picked::Index(at) => at,
                 Picked::Range { start, len, step } => {
                     out.shape.0.push(len);
-                    out.strides.push(if len > 1 { stride * step } else { stride });
+                    // Strides of arrays without elements may be anything, so products may wrap.
+                    out.strides.push(if len > 1 { stride.wrapping_mul(step) } else { stride });
                     start
                 }
             };
-            out.offset = out.offset.wrapping_add_signed(stride * start.cast_signed());
+            out.offset = out.offset.wrapping_add_signed(stride.wrapping_mul(start.cast_signed()));
         }
         Ok(out)
     }

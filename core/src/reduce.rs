@@ -14,7 +14,7 @@ use crate::fuse::fuse;
 use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::op::BinaryOp;
-use crate::plan::{Statement, reduce as plan};
+use crate::plan::{MAX_ELEMENTS, Statement, reduce as plan};
 use crate::shape::{Axes, Shape};
 
 /// Reductions of arrays and expressions.
@@ -165,7 +165,7 @@ fn run<U: Element>(roots: &[Arc<Node>], axes: &Axes, operator: &Operator, empty:
         lens.filter_map(|(axis, &len)| if walked.contains(&axis) { len_of_walked } else { Some(len) }).collect()
     };
     let out_shape = without(axes.keep.then_some(1));
-    let length: usize = walked.iter().map(|&axis| shape[axis]).product();
+    let length = line_length(op, shape, &walked)?;
     let storage = device.storage(op, U::DTYPE, &out_shape)?;
     if out_shape.size() > 0 && length == 0 {
         let empty = empty.ok_or_else(|| ErrorKind::Empty { op, shape: shape.clone() })?;
@@ -179,12 +179,21 @@ fn run<U: Element>(roots: &[Arc<Node>], axes: &Axes, operator: &Operator, empty:
     Ok(Array::new(storage, Layout::contiguous(out_shape)))
 }
 
+/// The number of elements that become one.
+fn line_length(op: &'static str, shape: &Shape, walked: &[usize]) -> Result<usize> {
+    let line: Shape = walked.iter().map(|&axis| shape[axis]).collect();
+    line.checked_size().ok_or_else(|| {
+        let (needed, limit) = (u64::MAX, MAX_ELEMENTS as u64);
+        ErrorKind::Limit { op, what: "elements of one expression", needed, limit, device: "kiln".into() }.into()
+    })
+}
+
 /// The mean of any element type.
 fn mean<T: Element>(expr: &Expr<T>, axes: &Axes) -> Result<Array<T::Mean>> {
     let op = "mean";
     let shape = expr.shape()?;
     let walked = axes.resolve(op, shape)?;
-    let length: usize = walked.iter().map(|&axis| shape[axis]).product();
+    let length = line_length(op, shape, &walked)?;
     let nan = T::Mean::from_scalar(f32::NAN.scalar());
     #[expect(clippy::cast_precision_loss, reason = "counts above 2^24 round to the nearest f32, as the result does")]
     let count = Expr::scalar(length as f32);

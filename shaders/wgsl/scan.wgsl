@@ -31,13 +31,12 @@ fn left_of(slot: u32, bit: u32) -> u32 {
 
 // ---- Any tile: leaves one by one, loaded twice.
 
-// A line's last leaf may be shorter, and its total rubbish, but nothing is to the right of it.
+// A line's last leaf may be shorter, and its total rubbish, but nothing is to the right of it. What does not exist gets
+// the last leaf's total that does, since the lines of a tile are joined whether they exist or not.
 fn run_tile(tile: Tile, lane: u32) {
     for (var slot = lane; slot < tile.slots; slot += GROUP_SIZE) {
-        if (exists(tile, slot)) {
-            let at = place_of(tile, slot);
-            write_slot(bank_of(slot), run(load_quad(at.x, at.y)).d);
-        }
+        let at = place_of(tile, slot);
+        write_slot(bank_of(slot), run(load_quad(at.x, at.y)).d);
     }
 }
 

@@ -236,3 +236,22 @@ fn devices_that_are_not_there() {
     check(Options::new().backend(absent).open(), kind, &[]);
     check(Options::new().backend(kiln::Backend::Vulkan).adapter("no such adapter").open(), kind, &["no such adapter"]);
 }
+
+#[test]
+fn reduced_lengths_beyond_any_machine() {
+    on_each_backend(|device| {
+        let one = device.full(1.0f32, ()).unwrap();
+        let n = 1 << 30;
+        let [a, b, c] = [[n, 1, 1], [1, n, 1], [1, 1, n]].map(|shape| one.broadcast_to(shape).unwrap());
+        let huge = &a + &b + &c;
+        for error in [huge.sum(..).unwrap_err(), huge.mean([0, 1]).unwrap_err(), huge.cumsum(0).unwrap_err()] {
+            assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+        }
+        // A line of more elements than fit a number, of which there are none.
+        let none = device.zeros::<f32>([usize::MAX, 2, 0]).unwrap();
+        assert_eq!(none.sum(2).unwrap_err().kind().to_string().split(':').next(), Some("sum"));
+        assert!(none.sum([0, 1]).is_err());
+        let far = device.zeros::<f32>([0, 4, isize::MAX as usize]).unwrap();
+        assert_eq!(far.slice(kiln::s![.., 3, ..;2]).unwrap().size(), 0);
+    });
+}

@@ -120,3 +120,20 @@ fn default_limits_are_enough() {
     let want: Vec<u32> = host.iter().map(|v| v + more).collect();
     assert_eq!(values(&wide.eval().unwrap()), want);
 }
+
+#[test]
+fn arrays_dropped_from_inside_a_submission() {
+    let Some((device, queue)) = open(|limits| limits) else {
+        return;
+    };
+    let kiln = wgpu::from_device(device.clone(), queue.clone()).unwrap();
+    let x = line(&kiln, &[1i32, 2, 3]);
+    for round in 0..50 {
+        // wgpu runs the callback inside whatever submission comes after the work, Kiln's own among them.
+        let doomed = (&x + round).eval().unwrap();
+        queue.submit([]);
+        queue.on_submitted_work_done(move || drop(doomed));
+        assert_eq!((&x * 2).sum(..).unwrap().item().unwrap(), 12);
+    }
+    device.poll(wgpu::PollType::wait_indefinitely()).expect("the device goes on");
+}

@@ -155,7 +155,9 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
 
 /// The adapters to try, best first, by their place in the list; why not the others.
 fn choose(infos: &[wgpu::AdapterInfo], options: &Options, reasons: &mut Vec<String>) -> Vec<usize> {
-    let number = options.adapter.as_ref().and_then(|adapter| adapter.parse::<usize>().ok());
+    // Longer numbers are parts of names, as in "RTX 4090".
+    let number =
+        options.adapter.as_ref().filter(|adapter| adapter.len() <= 2).and_then(|text| text.parse::<usize>().ok());
     let mut chosen = Vec::new();
     for (at, info) in infos.iter().enumerate() {
         let device = device_info(info);
@@ -228,7 +230,7 @@ pub(crate) fn caps(limits: &wgpu::Limits, kind: DeviceKind) -> Caps {
         max_array_bytes: limits.max_buffer_size.min(limits.max_storage_buffer_binding_size) & !15,
         // Two bindings are left for totals.
         // Some drivers name half a million and fail at hundreds (seen on an H200).
-        max_operands: limits.max_storage_buffers_per_shader_stage.saturating_sub(2).min(30) as usize,
+        max_operands: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
         max_groups: MAX_GROUPS * MAX_GROUPS,
         log_slots: (limits.max_compute_workgroup_storage_size / 4).max(1).ilog2().min(12),
         busy_groups,

@@ -3,7 +3,7 @@
 //! What enters: recordings and reads, from any thread. What leaves: batches, submitted in order. Decided: a batch is
 //! submitted when something is read, when it is long, or when it holds much memory. One lock guards the batch and the
 //! memory; nobody waits for the device, compiles a kernel or copies host data while holding it. When a batch fails,
-//! what it wrote is poisoned: reads of it and of what depends on it return the error, and everything else goes on.
+//! what it wrote is poisoned: reads of it and of what depends on it return the error, and everything else goes on, but for a read that was part of the same batch.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::batch::{Batch, Command, MAX_GROUPS, fold};
 use crate::bind::BindGroups;
 use crate::buffers::{Block, Memory, size_class};
-use crate::error::{Gpu, lock};
+use crate::error::Gpu;
 use crate::memory::with_bytes;
 use crate::pipelines::{Kernel, Pipelines};
 use crate::readback::{Arrival, Staging};
@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) staging: Staging,
     pub(crate) worker: Worker,
     pub(crate) state: Mutex<State>,
+    /// Buffers that were dropped while somebody had the state's lock.
+    pub(crate) released: Mutex<Vec<BufferId>>,
 }
 
 /// What the lock guards.
@@ -65,7 +67,7 @@ impl Engine {
             submissions: 0,
         };
         let (staging, worker, state) = (Staging::default(), Worker::default(), Mutex::new(state));
-        Self { gpu, info, caps, spin, pipelines, staging, worker, state }
+        Self { gpu, info, caps, spin, pipelines, staging, worker, state, released: Mutex::default() }
     }
 
     /// Takes work.
@@ -76,7 +78,7 @@ impl Engine {
             .iter()
             .map(|dispatch| self.pipelines.get(&self.gpu, &dispatch.kernel))
             .collect::<Result<_>>()?;
-        let mut state = lock(&self.state);
+        let mut state = self.state();
         let mut behind = None;
         for (dispatch, kernel) in recording.dispatches.iter().zip(kernels) {
             self.record(&mut state, dispatch, kernel)?;
@@ -196,7 +198,7 @@ impl Engine {
         let copied = bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let class = size_class(copied, self.caps.max_array_bytes);
         let to = self.staging.take(&self.gpu, class).map_err(|error| with_bytes(error, bytes))?;
-        let mut state = lock(&self.state);
+        let mut state = self.state();
         let live = state.memory.get(id).ok_or_else(|| unknown("read", id))?;
         if let Some(error) = &live.poison {
             return Err(error.clone());
@@ -216,7 +218,7 @@ impl Engine {
 
     /// The end of all work taken so far.
     pub(crate) fn synchronize(self: &Arc<Self>) -> Pending<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state();
         let outcome = self.gpu.health.check().and_then(|()| self.submit_awaited(&mut state));
         let last = state.last.clone();
         drop(state);

@@ -127,6 +127,17 @@ impl Wgpu {
             }
             .into());
         }
+        let groups = limits.max_compute_workgroups_per_dimension;
+        if u64::from(groups) < batch::MAX_GROUPS {
+            return Err(ErrorKind::Limit {
+                op: "open",
+                what: "workgroups in one dimension",
+                needed: batch::MAX_GROUPS,
+                limit: groups.into(),
+                device: info.name,
+            }
+            .into());
+        }
         let caps = adapter::caps(&limits, info.kind);
         // A thread that polls would take a core from a device that is made of them.
         let spin = if info.kind == DeviceKind::SoftwareGpu { Duration::ZERO } else { SPIN };
@@ -151,7 +162,7 @@ impl Wgpu {
     /// What the device did so far, and what it holds.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let state = error::lock(&self.engine.state);
+        let state = self.engine.state();
         let (buffers, bytes_used, bytes_free) = state.memory.usage();
         Counters {
             kernels_compiled: self.engine.pipelines.compiled(),
@@ -169,7 +180,7 @@ impl Wgpu {
     /// # Errors
     /// Work recorded before failed.
     pub fn submit(&self) -> Result<()> {
-        self.engine.submit_awaited(&mut error::lock(&self.engine.state))
+        self.engine.submit_awaited(&mut self.engine.state())
     }
 
     /// The wgpu device.

@@ -2,7 +2,8 @@
 //!
 //! What enters: sizes and host data. What leaves: buffer ids. Decided: host data goes through `Queue::write_buffer`,
 //! one copy on the host, which runs before the batch that is being recorded; the block it lands in is one that this
-//! batch does not touch. Neither the creation of a buffer nor the copy happens under the engine's lock. Out of memory,
+//! batch does not touch. Neither the creation of an array's buffer nor
+//! the copy happens under the engine's lock. Out of memory,
 //! the pool's free blocks go back to the driver before the error goes to the user.
 
 use kiln_array::recording::BufferId;
@@ -16,7 +17,7 @@ impl Engine {
     /// A buffer with undefined contents.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<BufferId> {
         let block = self.block("allocate", bytes, false)?;
-        Ok(lock(&self.state).memory.insert(block))
+        Ok(self.state().memory.insert(block))
     }
 
     /// A buffer with `data` in it.
@@ -24,7 +25,7 @@ impl Engine {
         let bytes = data.len() as u64;
         let block = self.block("upload", bytes, true)?;
         let written = self.gpu.scoped("upload", || write(&self.gpu.queue, &block.buffer, data));
-        let mut state = lock(&self.state);
+        let mut state = self.state();
         let id = state.memory.insert(block);
         if let Err(error) = written {
             state.release(id);
@@ -33,13 +34,34 @@ impl Engine {
         state.batch.bytes += bytes;
         let behind = self.submit_if_full(&mut state);
         drop(state);
-        self.catch_up(behind)?;
+        if let Err(error) = self.catch_up(behind) {
+            self.release(id);
+            return Err(error);
+        }
         Ok(id)
     }
 
     /// Takes a buffer back. Work recorded before still sees it.
+    ///
+    /// Never waits for the lock: wgpu calls back from inside a submission, the owner's callbacks and wakers of tasks
+    /// among them, and those may drop arrays. What cannot be released now is released by the next who has the lock.
     pub(crate) fn release(&self, id: BufferId) {
-        lock(&self.state).release(id);
+        lock(&self.released).push(id);
+        if let Ok(mut state) = self.state.try_lock() {
+            self.release_dropped(&mut state);
+        }
+    }
+
+    /// The engine's state, without the buffers that were dropped meanwhile.
+    pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        self.release_dropped(&mut state);
+        state
+    }
+
+    fn release_dropped(&self, state: &mut State) {
+        let dropped = std::mem::take(&mut *lock(&self.released));
+        dropped.into_iter().for_each(|id| state.release(id));
     }
 
     /// Memory for `bytes` bytes, from the pool or new. `untouched`: not used by the batch that is being recorded.
@@ -52,7 +74,7 @@ impl Engine {
             return Err(ErrorKind::Limit { op, what, needed: bytes, limit, device: self.gpu.health.device() }.into());
         }
         let class = size_class(bytes, limit);
-        let mut state = lock(&self.state);
+        let mut state = self.state();
         let reuse = if untouched { Reuse::Before(state.batch.number) } else { Reuse::Any };
         if let Some(block) = state.memory.take(class, reuse) {
             return Ok(block);
@@ -65,7 +87,7 @@ impl Engine {
             }
             other => other?,
         };
-        Ok(lock(&self.state).memory.adopt(buffer))
+        Ok(self.state().memory.adopt(buffer))
     }
 
     fn create(&self, op: &'static str, bytes: u64) -> Result<wgpu::Buffer> {
@@ -77,7 +99,7 @@ impl Engine {
 
     /// Gives the pool's free blocks back to the driver, and waits until it has them.
     fn give_free_memory_back(&self) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state();
         let dropped = state.memory.trim(0);
         state.bind_groups.forget(&dropped);
         drop(dropped);

@@ -22,7 +22,7 @@ use crate::program::Program;
 use crate::recording::{BufferId, Dispatch, Operand, Tiling};
 use crate::shape::Shape;
 
-/// Reduces `fused` along `axes` (not empty, no axis of length 0) into `output`.
+/// Reduces `fused` along `axes` (no axis of length 0; no axis at all is a copy through `finish`) into `output`.
 pub(crate) fn plan(
     statement: &mut Statement<'_>,
     fused: &Fused,

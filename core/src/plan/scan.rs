@@ -71,8 +71,9 @@ fn spine(
     totals: BufferId,
 ) -> Result<()> {
     let tiles = tiling.tiles();
-    let slots = statement.device.schedule().log_slots.unwrap_or(u32::MAX).clamp(4, statement.device.caps().log_slots);
-    let most = slots - log2_ceil(words).min(slots - 2);
+    let room = statement.device.caps().log_slots;
+    let slots = statement.device.schedule().log_slots.unwrap_or(u32::MAX).max(4).min(room);
+    let most = slots.saturating_sub(log2_ceil(words)).max(2);
     let mut log_step = 0;
     while tiles >> log_step >= 2 {
         let length = tiles >> log_step;
