@@ -49,9 +49,9 @@ pub use kiln_array::{
     Array, ArrayOps, Axes, Device, Dtype, Element, Error, ErrorKind, Expr, HostArray, IntoExpr, IntoShape, Result,
     Shape, SliceItem, keep, s,
 };
+pub use open::{Backend, Options, devices_async, open_async};
 #[cfg(not(target_arch = "wasm32"))]
-pub use open::open;
-pub use open::{Backend, Options, devices, devices_async, open_async};
+pub use open::{devices, open};
 
 /// What most programs use: `use kiln::prelude::*`.
 pub mod prelude {

@@ -158,7 +158,6 @@ impl fmt::Display for Options {
 }
 
 /// An adapter's number in the list of devices; longer numbers are parts of names, as in "RTX 4090".
-#[cfg(any(feature = "cpu", feature = "wgpu"))]
 fn number_of(adapter: &str) -> Option<usize> {
     if adapter.len() <= 2 { adapter.parse().ok() } else { None }
 }
