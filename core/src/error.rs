@@ -173,6 +173,9 @@ pub enum ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ShapeMismatch { op: op @ "broadcast_to", lhs, rhs } => {
+                write!(f, "{op}: shape {lhs} does not broadcast to {rhs}")
+            }
             Self::ShapeMismatch { op, lhs, rhs } => {
                 write!(f, "{op}: shapes {lhs} and {rhs} do not broadcast")
             }
@@ -190,7 +193,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::BadSlice { reason, shape } => write!(f, "slice of shape {shape}: {reason}"),
             Self::Empty { op, shape } => {
-                write!(f, "{op}: nothing to combine in shape {shape}; give an initial value")
+                write!(f, "{op}: nothing to combine in shape {shape}; `reduce_from` takes an initial value")
             }
             Self::NotOneElement { shape } => {
                 write!(f, "item: shape {shape} has {} elements, not one", shape.size())
@@ -254,8 +257,9 @@ impl fmt::Display for Error {
 }
 
 impl fmt::Debug for Error {
+    /// The same words as `Display`: they are what `main` prints of an error that it returns.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error").field("kind", &self.inner.kind).field("location", &self.inner.location).finish()
+        fmt::Display::fmt(self, f)
     }
 }
 

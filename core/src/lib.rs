@@ -49,5 +49,5 @@ pub use elementwise::{ArrayOps, IntoExpr};
 pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
 pub use host::HostArray;
-pub use shape::{Axes, IntoShape, Shape, keep};
+pub use shape::{Axes, Axis, IntoShape, Shape, keep};
 pub use slice::SliceItem;

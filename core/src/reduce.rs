@@ -44,7 +44,8 @@ pub trait Reduce: ArrayOps {
         binary("prod", BinaryOp::Mul, &wide, &axes.into(), Some(value(1)))
     }
 
-    /// The smallest element; NaN if there is one; −0 before +0.
+    /// The smallest element; NaN if there is one; −0 before +0. Of two arrays, elementwise:
+    /// [`minimum`](ArrayOps::minimum).
     ///
     /// # Errors
     /// As [`sum`](Self::sum), and over no elements.
@@ -52,7 +53,8 @@ pub trait Reduce: ArrayOps {
         extreme("min", BinaryOp::Min, &self.to_expr(), &axes.into())
     }
 
-    /// The largest element; NaN if there is one; +0 after −0.
+    /// The largest element; NaN if there is one; +0 after −0. Of two arrays, elementwise:
+    /// [`maximum`](ArrayOps::maximum).
     ///
     /// # Errors
     /// As [`min`](Self::min).
@@ -96,7 +98,8 @@ pub trait Reduce: ArrayOps {
     /// The elements combined by an associative operator: `x.reduce(.., |a, b| a.maximum(b))`.
     ///
     /// The closure gets the left and the right value and returns their combination; it is traced into the kernel, and
-    /// compiled once per structure. It need not be commutative. It may use scalars, whose values are parameters.
+    /// compiled once per structure. It need not be commutative. It may use scalars, whose values are parameters. A line of
+    /// one element is that element, to which the operator is not applied: map first, `x.abs().reduce(…)`.
     ///
     /// # Errors
     /// As [`min`](Self::min), and an operator that uses arrays or another operator's arguments.

@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::op::BinaryOp;
 use crate::plan::{Statement, scan as plan};
-use crate::shape::resolve_axis;
+use crate::shape::{Axis, resolve_axis};
 
 /// Inclusive scans of arrays and expressions: element `i` of the result combines elements `0..=i` along the axis.
 ///
@@ -27,32 +27,32 @@ pub trait Scan: ArrayOps {
     ///
     /// # Errors
     /// The axis is out of range, the expression's own error, or no memory for the result.
-    fn cumsum(&self, axis: isize) -> Result<Array<<Self::Elem as Element>::Sum>> {
-        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis)
+    fn cumsum(&self, axis: impl Into<Axis>) -> Result<Array<<Self::Elem as Element>::Sum>> {
+        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis.into())
     }
 
     /// The running product: NumPy's `cumprod`. Integers wrap.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
-    fn cumprod(&self, axis: isize) -> Result<Array<<Self::Elem as Element>::Sum>> {
-        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis)
+    fn cumprod(&self, axis: impl Into<Axis>) -> Result<Array<<Self::Elem as Element>::Sum>> {
+        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis.into())
     }
 
     /// The smallest element so far: NumPy's `minimum.accumulate`. NaN from the first NaN on.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
-    fn cummin(&self, axis: isize) -> Result<Array<Self::Elem>> {
-        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis)
+    fn cummin(&self, axis: impl Into<Axis>) -> Result<Array<Self::Elem>> {
+        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis.into())
     }
 
     /// The largest element so far: NumPy's `maximum.accumulate`. NaN from the first NaN on.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
-    fn cummax(&self, axis: isize) -> Result<Array<Self::Elem>> {
-        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis)
+    fn cummax(&self, axis: impl Into<Axis>) -> Result<Array<Self::Elem>> {
+        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis.into())
     }
 
     /// The running combination by an associative operator: `x.scan(0, |a, b| a.maximum(b))`. Julia's `accumulate`.
@@ -64,31 +64,31 @@ pub trait Scan: ArrayOps {
     /// As [`cumsum`](Self::cumsum), and an operator that uses arrays or another operator's arguments.
     #[doc(alias = "accumulate")]
     #[doc(alias = "prefix sum")]
-    fn scan<F>(&self, axis: isize, combine: F) -> Result<Array<Self::Elem>>
+    fn scan<F>(&self, axis: impl Into<Axis>, combine: F) -> Result<Array<Self::Elem>>
     where
         F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
-        run(self.to_expr().node?, axis, &Operator::traced("scan", combine)?)
+        run(self.to_expr().node?, axis.into(), &Operator::traced("scan", combine)?)
     }
 }
 
 impl<A: ArrayOps + ?Sized> Scan for A {}
 
-fn binary<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: isize) -> Result<Array<T>> {
+fn binary<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: Axis) -> Result<Array<T>> {
     run(expr.node.clone()?, axis, &Operator::binary(name, op, T::DTYPE))
 }
 
-fn extreme<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: isize) -> Result<Array<T>> {
+fn extreme<T: Element>(name: &'static str, op: BinaryOp, expr: &Expr<T>, axis: Axis) -> Result<Array<T>> {
     let (operator, root) = Operator::extreme(name, op, expr)?;
     run(root, axis, &operator)
 }
 
-fn run<T: Element>(root: Arc<Node>, axis: isize, operator: &Operator) -> Result<Array<T>> {
+fn run<T: Element>(root: Arc<Node>, axis: Axis, operator: &Operator) -> Result<Array<T>> {
     let op = operator.name;
     let roots = [root];
     let device = roots[0].device(op)?.clone();
     let shape = roots[0].shape().clone();
-    let axis = resolve_axis(op, axis, shape.ndim())?;
+    let axis = resolve_axis(op, axis.0, shape.ndim())?;
     let storage = device.storage(op, T::DTYPE, &shape)?;
     if shape.size() > 0 {
         let fused = fuse(op, &roots, &device, 2)?;

@@ -180,6 +180,27 @@ impl From<RangeFull> for Axes {
     }
 }
 
+/// One axis; a negative number counts from the end. Made of `usize`, `isize` and `i32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis(pub(crate) isize);
+
+impl From<isize> for Axis {
+    fn from(axis: isize) -> Self {
+        Self(axis)
+    }
+}
+impl From<i32> for Axis {
+    fn from(axis: i32) -> Self {
+        Self(axis as isize)
+    }
+}
+impl From<usize> for Axis {
+    /// Numbers beyond `isize::MAX` are beyond any axis, and refused where the axis is used.
+    fn from(axis: usize) -> Self {
+        Self(isize::try_from(axis).unwrap_or(isize::MAX))
+    }
+}
+
 impl From<isize> for Axes {
     fn from(axis: isize) -> Self {
         [axis].into()
@@ -188,6 +209,16 @@ impl From<isize> for Axes {
 impl From<i32> for Axes {
     fn from(axis: i32) -> Self {
         [axis].into()
+    }
+}
+impl From<usize> for Axes {
+    fn from(axis: usize) -> Self {
+        [Axis::from(axis).0].into()
+    }
+}
+impl<const N: usize> From<[usize; N]> for Axes {
+    fn from(axes: [usize; N]) -> Self {
+        Self { list: Some(axes.into_iter().map(|axis| Axis::from(axis).0).collect()), keep: false }
     }
 }
 impl<const N: usize> From<[isize; N]> for Axes {

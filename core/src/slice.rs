@@ -72,39 +72,45 @@ macro_rules! from_range {
     ($int:ty) => {
         impl From<$int> for SliceItem {
             fn from(index: $int) -> Self {
-                Self::Index(index as isize)
+                Self::Index(end(index))
             }
         }
         impl From<Range<$int>> for SliceItem {
             fn from(r: Range<$int>) -> Self {
-                Self::Range { start: Some(r.start as isize), stop: Some(r.end as isize), step: 1 }
+                Self::Range { start: Some(end(r.start)), stop: Some(end(r.end)), step: 1 }
             }
         }
         impl From<RangeFrom<$int>> for SliceItem {
             fn from(r: RangeFrom<$int>) -> Self {
-                Self::Range { start: Some(r.start as isize), stop: None, step: 1 }
+                Self::Range { start: Some(end(r.start)), stop: None, step: 1 }
             }
         }
         impl From<RangeTo<$int>> for SliceItem {
             fn from(r: RangeTo<$int>) -> Self {
-                Self::Range { start: None, stop: Some(r.end as isize), step: 1 }
+                Self::Range { start: None, stop: Some(end(r.end)), step: 1 }
             }
         }
         impl From<RangeInclusive<$int>> for SliceItem {
             fn from(r: RangeInclusive<$int>) -> Self {
-                let (start, end) = r.into_inner();
-                Self::Range { start: Some(start as isize), stop: after(end as isize), step: 1 }
+                let (start, last) = r.into_inner();
+                Self::Range { start: Some(end(start)), stop: after(end(last)), step: 1 }
             }
         }
         impl From<RangeToInclusive<$int>> for SliceItem {
             fn from(r: RangeToInclusive<$int>) -> Self {
-                Self::Range { start: None, stop: after(r.end as isize), step: 1 }
+                Self::Range { start: None, stop: after(end(r.end)), step: 1 }
             }
         }
     };
 }
 from_range!(isize);
 from_range!(i32);
+from_range!(usize);
+
+/// A number of any type as `isize`; what does not fit is beyond any axis.
+fn end<T: TryInto<isize>>(number: T) -> isize {
+    number.try_into().unwrap_or(isize::MAX)
+}
 
 /// The exclusive end just after an inclusive one; after the last element there is none.
 fn after(end: isize) -> Option<isize> {
@@ -120,7 +126,8 @@ impl From<RangeFull> for SliceItem {
 /// A slice, one item per axis from the first: an index, a range, or a range with a step after `;`.
 ///
 /// `s![1, .., 2..8;2, ..;-1]` is NumPy's `x[1, :, 2:8:2, ::-1]`. Axes not named are taken whole. Negative numbers
-/// count from the end; ends out of range are cut.
+/// count from the end; ends out of range are cut. With a negative step the first end is where it starts, as in NumPy:
+/// `s![30..4;-2]` is `x[30:4:-2]`, and `s![..;-1]` the whole axis backwards.
 ///
 /// Clippy's `reversed_empty_ranges` mistakes a range with a literal negative end, such as `1..-1`, for an empty one:
 /// allow that lint there.

@@ -180,3 +180,20 @@ fn what_goes_up_comes_down() {
         round_trip::<f32>(device);
     });
 }
+
+#[test]
+fn numbers_of_the_types_that_arrays_return() {
+    on_each_backend(|device| {
+        let x = array(device, &(0..12).collect::<Vec<i32>>(), [3, 4]);
+        let n = x.shape()[1];
+        let want = [vec![12, 15, 18, 21], vec![6, 22, 38]];
+        for (axis, want) in (0..x.ndim()).zip(want) {
+            assert_eq!(values(&x.sum(axis).unwrap()), want);
+            assert_eq!(x.cumsum(axis).unwrap().size(), 12);
+        }
+        assert_eq!(values(&x.sum([0usize, 1]).unwrap()), [66]);
+        assert_eq!(values(&x.slice(s![0usize, 0..n]).unwrap()), [0, 1, 2, 3]);
+        assert_eq!(values(&x.slice(s![1usize, ..usize::MAX]).unwrap()), [4, 5, 6, 7]);
+        assert!(x.sum(usize::MAX).is_err() && x.cumsum(n).is_err() && x.slice(s![usize::MAX]).is_err());
+    });
+}
