@@ -143,12 +143,6 @@ impl Layout {
         }
         Some(out)
     }
-
-    /// Whether two different indices can name the same element (an axis of stride 0 and more than one index).
-    #[must_use]
-    pub fn repeats_elements(&self) -> bool {
-        self.shape.iter().zip(&self.strides).any(|(&len, &stride)| len > 1 && stride == 0)
-    }
 }
 
 /// Strides along a few axes, of each of several layouts.

@@ -206,7 +206,6 @@ fn create_module(device: &wgpu::Device, label: &str, wgsl: String) -> wgpu::Shad
     let descriptor = wgpu::ShaderModuleDescriptor { label: Some(label), source: wgpu::ShaderSource::Wgsl(wgsl.into()) };
     // SAFETY: the text comes from `kiln_shaders::render` alone, whose kernels keep these rules: every index into a
     // storage or workgroup array is guarded by the lengths in the parameters, which planners keep within the buffers
-    // bound; every loop is finite; integer divisors and shift amounts are guarded; workgroup memory is written before
-    // it is read.
+    // bound; every loop is finite; integer divisors are guarded; workgroup memory is written before it is read.
     unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
 }

@@ -135,7 +135,7 @@ impl<'a> Statement<'a> {
 
     /// Runs `plan` with an output whose elements have a word each, then packs them where `output` is packed.
     ///
-    /// Reductions and scans write their results one by one; neighbours that share a word would race.
+    /// Reductions, and scans of most views, write results one by one; neighbours that share a word would race.
     pub(crate) fn unpacked(
         &mut self,
         output: &Arc<Storage>,

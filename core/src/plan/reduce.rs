@@ -94,6 +94,7 @@ pub(crate) fn work(lines: &Lines, operator: &Operator) -> Work {
         lines: lines.kept.iter().product(),
         words: operator.combine.outputs.len(),
         run: lines.run(),
+        log_room: u32::MAX,
     }
 }
 

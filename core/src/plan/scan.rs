@@ -13,14 +13,13 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use crate::array::Storage;
-use crate::backend::Caps;
 use crate::error::Result;
 use crate::fuse::Fused;
 use crate::kernel::{Family, KernelSpec, MAX_LOG_SCAN_SLOTS};
 use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::plan::reduce::{first_pass_to_totals, rank, work};
-use crate::plan::tiling::{self, log2_ceil};
+use crate::plan::tiling::{self, Work, log2_ceil};
 use crate::plan::{Lines, Placed, Statement, lines};
 use crate::program::Program;
 use crate::recording::{BufferId, Dispatch, LEAF, Tiling};
@@ -40,12 +39,12 @@ pub(crate) fn plan(
             fused.inputs.iter().map(|input| input.placed()).chain([out]).collect()
         };
         let all = lines(&fused.shape, &[axis], &placed());
-        let work = work(&all, operator);
         let caps = statement.device.caps();
         // A backend that walks its tiles holds none in registers.
-        let most = if caps.serial_groups { u32::MAX } else { MAX_LOG_SCAN_SLOTS };
-        let caps = Caps { log_slots: caps.log_slots.min(most), ..caps.clone() };
-        let tiling = tiling::choose(&work, &caps, statement.device.schedule());
+        let log_room = if caps.serial_groups { u32::MAX } else { MAX_LOG_SCAN_SLOTS };
+        let work = Work { log_room, ..work(&all, operator) };
+        let room = work.log_slots(caps);
+        let tiling = tiling::choose(&work, caps, statement.device.schedule());
         let mut totals = None;
         if tiling.tiles() > 1 {
             let buffer = statement.scratch(work.lines * tiling.tiles() * work.words)?;
@@ -56,7 +55,6 @@ pub(crate) fn plan(
             spine(statement, operator, &tiling, work.words, buffer)?;
             totals = Some(buffer);
         }
-        let room = caps.log_slots - log2_ceil(work.words).min(caps.log_slots);
         statement.push(scan_pass(fused, all, operator, finish, tiling, totals, room))
     })
 }

@@ -15,6 +15,17 @@ pub struct Work {
     pub words: usize,
     /// Lines whose elements at one place lie side by side in memory; 1 where the elements of a line do.
     pub run: usize,
+    /// Leaves of a one-word accumulator that a workgroup may hold, as a power of two, where the kernel has less room for
+    /// them than the device.
+    pub log_room: u32,
+}
+
+impl Work {
+    /// Leaves of all lines that a workgroup's tile may have, as a power of two.
+    #[must_use]
+    pub fn log_slots(&self, caps: &Caps) -> u32 {
+        caps.log_slots.min(self.log_room).saturating_sub(log2_ceil(self.words))
+    }
 }
 
 /// Leaves of all lines of a workgroup below which more workgroups do not help: one leaf per invocation.
@@ -29,7 +40,7 @@ pub fn choose(work: &Work, caps: &Caps, forced: &Schedule) -> Tiling {
     let leaves = log2_ceil(work.length.div_ceil(LEAF));
     let lines = log2_ceil(work.lines);
     let line_fastest = forced.line_fastest.unwrap_or(work.run > 1);
-    let most = caps.log_slots.saturating_sub(log2_ceil(work.words));
+    let most = work.log_slots(caps);
     let make = |slots: u32| {
         let log_lines = if line_fastest { LOG_RUN.min(log2_ceil(work.run)).min(lines).min(slots) } else { 0 };
         let log_leaves = leaves.min(slots - log_lines);
@@ -92,7 +103,7 @@ mod tests {
                     for run in [1, lines] {
                         for words in [1, 2, 4] {
                             for log_slots in [None, Some(0), Some(5), Some(8), Some(40)] {
-                                let work = Work { length, lines, words, run };
+                                let work = Work { length, lines, words, run, log_room: u32::MAX };
                                 let forced = Schedule { log_slots, ..Schedule::default() };
                                 let tiling = choose(&work, &caps(serial), &forced);
                                 let tile = LEAF << tiling.log_leaves;
