@@ -9,6 +9,7 @@
 
 mod fragments;
 mod lower;
+mod metal;
 mod prelude;
 mod spell;
 mod writer;
@@ -19,6 +20,7 @@ use kiln_array::kernel::{Family, KernelSpec};
 use kiln_array::recording::LOG_GROUP;
 
 pub use lower::{Lowered, lower};
+pub use metal::{Msl, metal, metal_passthrough};
 
 /// What of the device enters a kernel's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

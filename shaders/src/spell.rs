@@ -47,8 +47,10 @@ fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> Result<String, Error> {
         (UnaryOp::Not, _) => format!("~{a}"),
         (UnaryOp::Abs, Kind::Unsigned) => a.to_string(),
         (UnaryOp::Abs, _) => format!("abs({a})"),
-        (UnaryOp::Sqrt, _) => format!("sqrt({a})"),
-        (UnaryOp::Exp | UnaryOp::Ln | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh | UnaryOp::IsNan, _)
+        (
+            UnaryOp::Sqrt | UnaryOp::Exp | UnaryOp::Ln | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh | UnaryOp::IsNan,
+            _,
+        )
         | (UnaryOp::MinKey | UnaryOp::MaxKey, Kind::Float) => format!("kiln_{}_{name}({a})", op.name()),
         (UnaryOp::FromKey, _) => format!("kiln_from_key_f32({a})"),
         (other, _) => {
