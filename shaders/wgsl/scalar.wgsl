@@ -69,6 +69,21 @@ fn kiln_rem_u32(a: u32, b: u32) -> u32 {
     return a % select(b, 1u, b == 0u);
 }
 
+//# name: kiln_sqrt_f32
+// The root, of zeros and +inf themselves, of other negative numbers NaN. Fast math may compute x * (1 / sqrt(x)), which is
+// NaN for zero and infinity, so the built-in sees neither; subnormals, which may count as zero, come as the integers that
+// they are: x = b * 2^-149.
+fn kiln_sqrt_f32(x: f32) -> f32 {
+    let b = bitcast<u32>(x);
+    let tiny = b - 1u < 0x007fffffu;
+    let special = b - 1u >= 0x7f7fffffu;
+    let plain = select(b, bitcast<u32>(0.5 * f32(b)), tiny);
+    let root = bitcast<u32>(sqrt(bitcast<f32>(select(plain, 0x3f800000u, special))) * select(1.0, 5.293955920339377e-23, tiny));
+    let hide = root & (root << 1u) & 0x40000000u; // 0: root < 2^65
+    let itself = (b << 1u) == 0u || b == 0x7f800000u;
+    return bitcast<f32>(select(root, select(b | 0x7fc00000u, b, itself) ^ hide, special));
+}
+
 //# name: kiln_rem_f32
 // The exact remainder with the dividend's sign, C's fmod, by long division of the significands.
 // x % 0, inf % y and NaN are NaN; x % inf = x. At most 277 steps.
