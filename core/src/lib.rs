@@ -5,7 +5,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`dtype`], [`shape`], [`layout`] | element types, lengths, strides and views |
-//! | [`device`], [`mod@array`] | a handle on a backend; values that live on it |
+//! | [`device`], [`mod@array`] | a handle on a backend (`probe` asks whether it keeps the order of sums); values that live on it |
 //! | [`expr`], [`op`], [`operators`] | lazy elementwise expressions and the tables of operators; `fuse` makes programs of them |
 //! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls |
 //! | [`monoid`] | the operators of reductions and scans, built in or traced from a closure |
@@ -33,6 +33,7 @@ pub mod monoid;
 pub mod op;
 pub mod operators;
 pub mod plan;
+mod probe;
 pub mod program;
 pub mod recorder;
 pub mod recording;

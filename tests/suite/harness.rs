@@ -22,9 +22,10 @@ type Open = fn() -> Result<Device, String>;
 pub(crate) fn backends() -> &'static [Tested] {
     static BACKENDS: OnceLock<Vec<Tested>> = OnceLock::new();
     BACKENDS.get_or_init(|| {
-        let open: [(&'static str, Open); 2] = [("cpu", open_cpu), ("wgpu", open_wgpu)];
+        let open: [(&'static str, Open); 3] = [("cpu", open_cpu), ("wgpu", open_wgpu), ("metal", open_metal)];
         let only = list("KILN_TEST_BACKENDS");
-        let wanted = |name: &str| only.is_empty() || only.iter().any(|word| word == name);
+        let asked = |name: &str| only.iter().any(|word| word == name);
+        let wanted = |name: &str| asked(name) || (only.is_empty() && name != "metal");
         open.into_iter()
             .filter(|(name, _)| wanted(name))
             .map(|(name, open)| {
@@ -64,6 +65,12 @@ fn open_wgpu() -> Result<Device, String> {
         }
     }
     Err(reasons.join("; "))
+}
+
+/// The MSL of kernels on the CPU, as `KILN_METAL` says. It takes minutes, so it runs where it is asked for.
+fn open_metal() -> Result<Device, String> {
+    let backend = kiln_metal_host::Metal::from_env()?;
+    Ok(Device::new(std::sync::Arc::new(backend)))
 }
 
 fn list(variable: &str) -> Vec<String> {
@@ -125,6 +132,25 @@ pub(crate) fn on_each_backend(test: impl Fn(&Device)) {
         }
     }
     assert!(any, "no backend could be opened");
+}
+
+/// Runs a test of floats' exact bits on every backend whose compiler keeps the order of additions.
+pub(crate) fn where_order_is_kept(case: &str, test: impl Fn(&Device)) {
+    on_each_backend(|device| {
+        if keeps_order(device) {
+            test(device);
+        } else {
+            report(&format!("not run: case {case} on {} (its compiler regroups additions)", device.info()));
+        }
+    });
+}
+
+/// Whether floats have the promised bits. Only Metal's fast math may regroup additions, and only there the device is
+/// asked: elsewhere the answer would hide what the tests look for.
+pub(crate) fn keeps_order(device: &Device) -> bool {
+    let info = device.info();
+    let may_not = info.backend == "metal" && !["strict", "checked"].iter().any(|build| info.name.contains(build));
+    !may_not || device.keeps_float_order().expect("the device adds")
 }
 
 struct SaysWhere(&'static str);

