@@ -56,6 +56,7 @@ mod tests {
         let serial: f32 = data.iter().sum();
         let pairs: f32 = data.chunks(2).map(|pair| pair.iter().sum::<f32>()).sum();
         let tree = order::total(&data, &mut |a: &f32, b: &f32| a + b).unwrap();
-        assert!(tree != serial && tree != pairs && serial != pairs, "{tree} {serial} {pairs}");
+        let bits = [tree, serial, pairs].map(f32::to_bits);
+        assert!(bits[0] != bits[1] && bits[0] != bits[2] && bits[1] != bits[2], "{tree} {serial} {pairs}");
     }
 }

@@ -9,6 +9,7 @@
 mod check;
 mod cross;
 mod layers;
+mod metal;
 mod process;
 mod sizes;
 mod source;
@@ -22,6 +23,7 @@ usage: cargo xtask COMMAND
 
   test [--backend NAME] [ARGS]  the whole test suite; ends with the backends that ran.
                                 ARGS go to `cargo test --workspace`
+  test --backend metal          the MSL of all kernels, compiled and run on the CPU (minutes)
   check                         everything CI runs, in order, with the time of each step
   cross                         type checks for targets that are not the host
   layers                        dependencies run one way, unsafe stays where it is allowed

@@ -1,6 +1,7 @@
 //! Child processes: cargo itself, and any command whose failure is an error.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -29,6 +30,28 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command))) }
 }
 
+/// Runs a `cargo test` with its output shown; returns how many tests passed.
+pub(crate) fn run_counting(command: &mut Command) -> Result<usize, String> {
+    let failed = |error: std::io::Error| format!("cannot run cargo test: {error}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut passed = 0;
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(failed)?;
+            passed += passed_in(&line);
+            println!("{line}");
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    if status.success() { Ok(passed) } else { Err(format!("{} failed ({status})", name(command))) }
+}
+
+/// `test result: ok. 12 passed; …`: 12.
+fn passed_in(line: &str) -> usize {
+    let count = line.strip_prefix("test result: ok. ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+    count.unwrap_or(0)
+}
+
 /// Runs `command` and returns what it wrote to its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command
@@ -46,4 +69,16 @@ fn name(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let stem = program.file_stem().unwrap_or(command.get_program());
     std::iter::once(stem).chain(command.get_args()).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::passed_in;
+
+    #[test]
+    fn passed_tests_are_counted() {
+        assert_eq!(passed_in("test result: ok. 12 passed; 0 failed; 0 ignored"), 12);
+        assert_eq!(passed_in("test result: FAILED. 12 passed; 1 failed"), 0);
+        assert_eq!(passed_in("test x ... ok"), 0);
+    }
 }

@@ -16,7 +16,7 @@ pub(crate) fn run() -> Result<(), String> {
     println!("{:<14} {:>5} {:>6} {:>4}  longest", "crate", "files", "median", "max");
     for package in workspace.by_name() {
         let mut lengths = Vec::new();
-        for path in source::files(&package.dir, &["rs", "wgsl"])? {
+        for path in source::files(&package.dir, &["rs", "wgsl", "h", "cpp"])? {
             let shown = path.strip_prefix(&root).unwrap_or(&path).to_owned();
             lengths.push((source::read(&path)?.lines().count(), shown));
         }

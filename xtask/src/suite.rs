@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::process;
 use crate::workspace::Workspace;
+use crate::{metal, process};
 
 const REPORT: &str = "KILN_TEST_REPORT";
 const ONLY: &str = "KILN_TEST_BACKENDS";
@@ -49,9 +49,16 @@ impl Request {
 /// Runs the tests of the whole workspace, doc tests included; examples are compiled.
 pub(crate) fn run(arguments: Vec<String>) -> Result<(), String> {
     let request = Request::parse(arguments)?;
+    if request.backends.as_deref() == Some("metal") {
+        return metal::run(&request.rest);
+    }
     let report = report_file()?;
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(&request.rest).env(REPORT, &report);
+    // The MSL host's own tests go with its backend, which takes minutes and a C++ compiler.
+    command
+        .args(["test", "--workspace", "--exclude", "kiln-metal-host", "--no-fail-fast"])
+        .args(&request.rest)
+        .env(REPORT, &report);
     let mut required = std::env::var(REQUIRE).unwrap_or_default();
     if let Some(backends) = &request.backends {
         // Asking for a backend by name means that not running it is a failure.
@@ -66,6 +73,9 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<(), String> {
     println!("\nbackends:");
     for line in &lines {
         println!("  {line}");
+    }
+    if request.backends.is_none() {
+        println!("  not run: metal (it takes minutes; `cargo xtask test --backend metal` runs it)");
     }
     tests?;
     // A filter may leave out every test that opens a backend.

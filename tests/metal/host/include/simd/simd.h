@@ -1,0 +1,2 @@
+// naga includes it for packed vectors; metal_stdlib has them here.
+#pragma once
