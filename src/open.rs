@@ -53,6 +53,7 @@ impl fmt::Display for Backend {
 pub struct Options {
     backend: Option<Backend>,
     adapter: Option<String>,
+    metal_passthrough: bool,
     from_env: bool,
 }
 
@@ -78,6 +79,12 @@ impl Options {
     /// digits) in [`devices_async`].
     pub fn adapter(self, adapter: impl Into<String>) -> Self {
         Self { adapter: Some(adapter.into()), ..self }
+    }
+
+    /// On Metal, hands kernels over as text that asks for safe math, past wgpu's translation, which compiles with fast
+    /// math. Nothing changes on other backends. Off by default: no Mac has measured it yet (`docs/metal.md`).
+    pub fn metal_passthrough(self, passthrough: bool) -> Self {
+        Self { metal_passthrough: passthrough, ..self }
     }
 
     /// Opens the device; blocks until it is there.
@@ -226,6 +233,7 @@ fn cpu() -> Result<Device> {
 async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
     let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
+    wanted = wanted.metal_passthrough(options.metal_passthrough);
     // A number counts the devices of all backends, so none is left out of the count.
     let numbered = options.adapter.as_deref().and_then(number_of).is_some();
     if let Some(backend) = options.backend

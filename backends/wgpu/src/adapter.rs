@@ -22,11 +22,14 @@ pub struct Options {
     pub adapter: Option<String>,
     /// Whether a graphics API run by the CPU will do where there is no GPU.
     pub allow_software: bool,
+    /// Whether kernels go to Metal as Kiln's own text, past wgpu's translation; see
+    /// [`metal_passthrough`](Self::metal_passthrough).
+    pub metal_passthrough: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { backends: wgpu::Backends::all(), adapter: None, allow_software: false }
+        Self { backends: wgpu::Backends::all(), adapter: None, allow_software: false, metal_passthrough: false }
     }
 }
 
@@ -57,6 +60,15 @@ impl Options {
         self.allow_software = allow;
         self
     }
+
+    /// On Metal, kernels are handed over as text that asks for safe math and declares its threadgroup memory, where
+    /// wgpu would compile with fast math. Nothing changes on other backends. Opening fails on a Metal device that does not
+    /// take such text.
+    #[must_use]
+    pub fn metal_passthrough(mut self, passthrough: bool) -> Self {
+        self.metal_passthrough = passthrough;
+        self
+    }
 }
 
 /// An open device and how it came to be.
@@ -64,6 +76,8 @@ pub(crate) struct Opened {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) info: wgpu::AdapterInfo,
+    /// Whether kernels go to Metal as text.
+    pub(crate) passthrough: bool,
     pub(crate) times: OpenTimes,
 }
 
@@ -131,10 +145,14 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     for at in choose(&infos, options, &mut reasons) {
         times.adapter += watch.lap();
         let adapter = &found[at];
+        let passthrough = options.metal_passthrough && infos[at].backend == wgpu::Backend::Metal;
+        let mut features = wgpu::Features::empty();
+        features.set(wgpu::Features::PASSTHROUGH_SHADERS, passthrough);
+        features.set(IN_PLACE, shares_memory(&device_info(&infos[at])) && adapter.features().contains(IN_PLACE));
         let opening = lock(&OPENING);
         let request = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("kiln"),
-            required_features: wgpu::Features::empty(),
+            required_features: features,
             required_limits: adapter.limits(),
             experimental_features: wgpu::ExperimentalFeatures::disabled(),
             memory_hints: wgpu::MemoryHints::Performance,
@@ -144,7 +162,7 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
         match request.await {
             Ok((device, queue)) => {
                 times.device = watch.lap();
-                return Ok(Opened { device, queue, info: infos[at].clone(), times });
+                return Ok(Opened { device, queue, info: infos[at].clone(), passthrough, times });
             }
             Err(error) => reasons.push(format!("{}: {error}", device_info(&infos[at]))),
         }
@@ -197,6 +215,19 @@ fn wanted(options: &Options) -> String {
     if options.backends == wgpu::Backends::all() { what } else { format!("{what} of {:?}", options.backends) }
 }
 
+/// Lets arrays' buffers be mapped.
+pub(crate) const IN_PLACE: wgpu::Features = wgpu::Features::MAPPABLE_PRIMARY_BUFFERS;
+
+/// Whether arrays lie in memory that host and device reach equally well, so that nothing is gained by copying before a
+/// read. Other GPUs without memory of their own may be slower on memory that the host can map.
+pub(crate) fn shares_memory(info: &DeviceInfo) -> bool {
+    match info.kind {
+        DeviceKind::IntegratedGpu => info.backend == "metal",
+        DeviceKind::SoftwareGpu => info.backend != "webgpu",
+        _ => false,
+    }
+}
+
 /// Kiln's words for an adapter.
 pub(crate) fn device_info(info: &wgpu::AdapterInfo) -> DeviceInfo {
     let kind = match info.device_type {
@@ -227,8 +258,8 @@ pub(crate) fn caps(limits: &wgpu::Limits, kind: DeviceKind) -> Caps {
     };
     Caps {
         dtypes: vec![Dtype::Bool, Dtype::I32, Dtype::U32, Dtype::F32],
-        max_array_bytes: limits.max_buffer_size.min(limits.max_storage_buffer_binding_size) & !15,
-        // Two bindings are left for totals.
+        // Metal's table of lengths has 32 bits, as have many drivers' offsets.
+        max_array_bytes: limits.max_buffer_size.min(limits.max_storage_buffer_binding_size).min(u32::MAX.into()) & !15,
         // Some drivers name half a million and fail at hundreds (seen on an H200).
         max_operands: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
         max_groups: MAX_GROUPS * MAX_GROUPS,

@@ -41,6 +41,13 @@ pub(crate) struct Live {
     pub(crate) block: Block,
     /// Why its contents are wrong, if work that wrote it failed.
     pub(crate) poison: Option<Error>,
+    /// Whether the host has it mapped: nothing that uses it may be submitted.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
+    pub(crate) mapped: bool,
+    /// Reads that will take their bytes from it.
+    readers: usize,
+    /// Nobody but its readers needs it any more.
+    dropped: bool,
 }
 
 /// A free block, with the time of its release.
@@ -106,7 +113,8 @@ impl Memory {
         let id = BufferId(self.next_id);
         self.live_bytes += block.bytes;
         self.peak_bytes = self.peak_bytes.max(self.live_bytes);
-        self.live.insert(id, Live { block, poison: None });
+        let live = Live { block, poison: None, mapped: false, readers: 0, dropped: false };
+        self.live.insert(id, live);
         id
     }
 
@@ -115,8 +123,30 @@ impl Memory {
         self.live.get_mut(&id)
     }
 
-    /// Takes a buffer out of use. Unknown ids are ignored.
+    /// Keeps a buffer until [`read`](Self::read) was called once more.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
+    pub(crate) fn expect_read(&mut self, id: BufferId) {
+        if let Some(live) = self.live.get_mut(&id) {
+            live.readers += 1;
+        }
+    }
+
+    /// One read is over; a buffer that was only kept for it goes.
+    pub(crate) fn read(&mut self, id: BufferId) {
+        if let Some(live) = self.live.get_mut(&id) {
+            live.readers -= 1;
+            if live.dropped {
+                self.release(id);
+            }
+        }
+    }
+
+    /// Takes a buffer out of use, or lets its last read do it. Unknown ids are ignored.
     pub(crate) fn release(&mut self, id: BufferId) {
+        if let Some(live) = self.live.get_mut(&id).filter(|live| live.readers > 0) {
+            live.dropped = true;
+            return;
+        }
         if let Some(Live { block, .. }) = self.live.remove(&id) {
             self.live_bytes -= block.bytes;
             self.free_bytes += block.bytes;

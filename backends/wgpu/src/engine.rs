@@ -6,7 +6,7 @@
 //! what it wrote is poisoned: reads of it and of what depends on it return the error, and everything else goes on, but for a read that was part of the same batch.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kiln_array::recording::{BufferId, Dispatch, Recording};
@@ -17,7 +17,9 @@ use crate::batch::{Batch, Command, MAX_GROUPS, fold};
 use crate::bind::BindGroups;
 use crate::buffers::{Block, Memory, size_class};
 use crate::error::Gpu;
-use crate::memory::with_bytes;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::inplace::InPlace;
+use crate::memory::{Dropped, with_bytes};
 use crate::pipelines::{Kernel, Pipelines};
 use crate::readback::{Arrival, Staging};
 use crate::worker::Worker;
@@ -39,7 +41,12 @@ pub(crate) struct Engine {
     pub(crate) worker: Worker,
     pub(crate) state: Mutex<State>,
     /// Buffers that were dropped while somebody had the state's lock.
-    pub(crate) released: Mutex<Vec<BufferId>>,
+    pub(crate) released: Mutex<Vec<Dropped>>,
+    /// Whether arrays are read where they lie: the device's memory is the host's.
+    pub(crate) in_place: bool,
+    /// Some buffer is no longer mapped.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
+    pub(crate) unmapped: Condvar,
 }
 
 /// What the lock guards.
@@ -53,10 +60,21 @@ pub(crate) struct State {
     in_flight: VecDeque<(wgpu::SubmissionIndex, u64)>,
     pub(crate) dispatches: u64,
     pub(crate) submissions: u64,
+    /// How many buffers are mapped.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
+    pub(crate) mapped: usize,
+    pub(crate) reads_in_place: u64,
 }
 
 impl Engine {
-    pub(crate) fn new(gpu: Gpu, info: DeviceInfo, caps: Caps, spin: Duration, pipelines: Pipelines) -> Self {
+    pub(crate) fn new(
+        gpu: Gpu,
+        info: DeviceInfo,
+        caps: Caps,
+        spin: Duration,
+        in_place: bool,
+        pipelines: Pipelines,
+    ) -> Self {
         let state = State {
             memory: Memory::default(),
             bind_groups: BindGroups::default(),
@@ -65,9 +83,12 @@ impl Engine {
             in_flight: VecDeque::new(),
             dispatches: 0,
             submissions: 0,
+            mapped: 0,
+            reads_in_place: 0,
         };
         let (staging, worker, state) = (Staging::default(), Worker::default(), Mutex::new(state));
-        Self { gpu, info, caps, spin, pipelines, staging, worker, state, released: Mutex::default() }
+        let (released, unmapped) = (Mutex::default(), Condvar::new());
+        Self { gpu, info, caps, spin, pipelines, staging, worker, state, released, in_place, unmapped }
     }
 
     /// Takes work.
@@ -78,7 +99,7 @@ impl Engine {
             .iter()
             .map(|dispatch| self.pipelines.get(&self.gpu, &dispatch.kernel))
             .collect::<Result<_>>()?;
-        let mut state = self.state();
+        let mut state = self.state_for(recording);
         let mut behind = None;
         for (dispatch, kernel) in recording.dispatches.iter().zip(kernels) {
             self.record(&mut state, dispatch, kernel)?;
@@ -183,37 +204,64 @@ impl Engine {
 
     /// The first `bytes` bytes of a buffer.
     pub(crate) fn read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Pending<Vec<u8>> {
-        match self.start_read(id, bytes) {
-            Ok(Some(arrival)) => Pending::new(arrival),
+        let started = if bytes == 0 {
+            self.gpu.health.check().map(|()| None)
+        } else if self.in_place {
+            self.start_read_in_place(id, bytes)
+        } else {
+            self.start_read(id, bytes)
+        };
+        match started {
+            Ok(Some(pending)) => pending,
             Ok(None) => Pending::ready(Ok(Vec::new())),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
-    fn start_read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Arrival>> {
+    /// Submits what is recorded; the bytes are taken from the buffer itself afterwards.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<Vec<u8>>>> {
         self.gpu.health.check()?;
-        if bytes == 0 {
-            return Ok(None);
-        }
+        let mut state = self.state();
+        state.readable(id, bytes)?;
+        self.submit_awaited(&mut state)?;
+        let Some(last) = state.last.clone() else {
+            // Nothing ran yet, so what was uploaded waits for a submission.
+            drop(state);
+            return self.start_read(id, bytes);
+        };
+        state.memory.expect_read(id);
+        drop(state);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(Some(Pending::new(InPlace::after(self.clone(), last, id, bytes))))
+    }
+
+    /// A browser shares no memory, so nothing is ever mapped.
+    #[cfg(target_arch = "wasm32")]
+    fn state_for(&self, _: &Recording) -> std::sync::MutexGuard<'_, State> {
+        self.state()
+    }
+
+    /// A browser shares no memory.
+    #[cfg(target_arch = "wasm32")]
+    fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<Vec<u8>>>> {
+        self.start_read(id, bytes)
+    }
+
+    /// Copies to a staging buffer, which the bytes are taken from.
+    fn start_read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<Vec<u8>>>> {
+        self.gpu.health.check()?;
         let copied = bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let class = size_class(copied, self.caps.max_array_bytes);
         let to = self.staging.take(&self.gpu, class).map_err(|error| with_bytes(error, bytes))?;
         let mut state = self.state();
-        let live = state.memory.get(id).ok_or_else(|| unknown("read", id))?;
-        if let Some(error) = &live.poison {
-            return Err(error.clone());
-        }
-        let from = live.block.buffer.clone();
-        if copied > from.size() {
-            let message = format!("{bytes} bytes of a buffer of {}", from.size());
-            return Err(ErrorKind::Backend { op: "read", message }.into());
-        }
+        let from = state.readable(id, bytes)?;
         state.batch.push(Command::Copy { from, to: to.clone(), bytes: copied });
         self.submit_awaited(&mut state)?;
         let last = state.last.clone();
         drop(state);
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Ok(last.map(|index| Arrival::of(self.clone(), index, to, bytes)))
+        Ok(last.map(|index| Pending::new(Arrival::of(self.clone(), index, to, bytes))))
     }
 
     /// The end of all work taken so far.
@@ -254,6 +302,28 @@ impl Engine {
 }
 
 impl State {
+    /// The buffer of an id, if its first `bytes` bytes can be read.
+    fn readable(&mut self, id: BufferId, bytes: u64) -> Result<wgpu::Buffer> {
+        let live = self.memory.get(id).ok_or_else(|| unknown("read", id))?;
+        if let Some(error) = &live.poison {
+            return Err(error.clone());
+        }
+        let size = live.block.buffer.size();
+        if bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT) > size {
+            let message = format!("{bytes} bytes of a buffer of {size}");
+            return Err(ErrorKind::Backend { op: "read", message }.into());
+        }
+        Ok(live.block.buffer.clone())
+    }
+
+    /// Whether the host has a buffer of a dispatch mapped.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn is_mapped(&mut self, dispatch: &Dispatch) -> bool {
+        let operands = dispatch.inputs.iter().chain(&dispatch.outputs).map(|operand| operand.buffer);
+        let mut ids = operands.chain(dispatch.totals_in).chain(dispatch.totals_out);
+        ids.any(|id| self.memory.get(id).is_some_and(|live| live.mapped))
+    }
+
     /// Marks a buffer's contents as wrong.
     fn poison(&mut self, id: BufferId, error: &Error) {
         if let Some(live) = self.memory.get(id) {
@@ -262,6 +332,6 @@ impl State {
     }
 }
 
-fn unknown(op: &'static str, id: BufferId) -> Error {
+pub(crate) fn unknown(op: &'static str, id: BufferId) -> Error {
     ErrorKind::Backend { op, message: format!("{id:?} is not a buffer of this device") }.into()
 }

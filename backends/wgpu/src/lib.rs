@@ -9,7 +9,7 @@
 //! | `bind`, `params` | bind groups of arrays, parameters of dispatches |
 //! | `memory`, `buffers` | allocation and upload; the pool of device memory |
 //! | `pipelines` | kernels, compiled once each; the one file with `unsafe` |
-//! | `readback`, `worker` | results on their way to the host; the thread that waits for futures |
+//! | `readback`, `inplace`, `worker` | results on their way to the host, by way of staging or in shared memory; the thread that waits for futures |
 //! | `error`, `late` | error scopes and the device's health; when errors are known |
 //! | `times`, `hash` | how long opening and compiling took; a quick hash |
 
@@ -22,6 +22,8 @@ mod buffers;
 mod engine;
 mod error;
 mod hash;
+#[cfg(not(target_arch = "wasm32"))]
+mod inplace;
 mod late;
 mod memory;
 mod params;
@@ -45,7 +47,7 @@ pub use wgpu;
 
 use engine::Engine;
 use error::Gpu;
-use pipelines::Pipelines;
+use pipelines::{Pipelines, Source};
 
 /// How long a waiting thread polls before it blocks. Polling halves the latency of short work on a GPU.
 const SPIN: Duration = Duration::from_micros(100);
@@ -75,6 +77,8 @@ pub struct Counters {
     pub bytes_used: u64,
     /// Bytes kept for later buffers.
     pub bytes_free: u64,
+    /// Reads that mapped the array's own memory, tries that had to wait for newer work included.
+    pub reads_in_place: u64,
 }
 
 /// Opens the device that the options ask for.
@@ -82,8 +86,9 @@ pub struct Counters {
 /// # Errors
 /// There is none, or it does not open; the error lists what there is.
 pub async fn open(options: &Options) -> Result<Wgpu> {
-    let adapter::Opened { device, queue, info, times } = adapter::open(options).await?;
-    let mut wgpu = Wgpu::new(device, queue, &info, kiln_shaders::render)?;
+    let adapter::Opened { device, queue, info, passthrough, times } = adapter::open(options).await?;
+    let source = if passthrough { Source::Msl } else { Source::Wgsl };
+    let mut wgpu = Wgpu::new(device, queue, &info, source, kiln_shaders::render)?;
     wgpu.open_times = times;
 
     // The device is ours, and so are its callbacks.
@@ -104,7 +109,7 @@ pub async fn open(options: &Options) -> Result<Wgpu> {
 /// The device's limits are below those of every WebGPU device.
 pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Wgpu> {
     let info = device.adapter_info();
-    Wgpu::new(device, queue, &info, kiln_shaders::render)
+    Wgpu::new(device, queue, &info, Source::Wgsl, kiln_shaders::render)
 }
 
 impl Wgpu {
@@ -112,6 +117,7 @@ impl Wgpu {
         device: wgpu::Device,
         queue: wgpu::Queue,
         info: &wgpu::AdapterInfo,
+        source: Source,
         render: pipelines::Render,
     ) -> Result<Self> {
         let info = adapter::device_info(info);
@@ -143,7 +149,9 @@ impl Wgpu {
         let spin = if info.kind == DeviceKind::SoftwareGpu { Duration::ZERO } else { SPIN };
         let target = kiln_shaders::Target { log_slots: caps.log_slots };
         let gpu = Gpu::new(device, queue, info.name.clone());
-        let engine = Arc::new(Engine::new(gpu, info, caps, spin, Pipelines::new(render, target)));
+        let in_place = adapter::shares_memory(&info) && gpu.device.features().contains(adapter::IN_PLACE);
+        let pipelines = Pipelines::new(render, target, source);
+        let engine = Arc::new(Engine::new(gpu, info, caps, spin, in_place, pipelines));
         Ok(Self { engine, open_times: OpenTimes::default() })
     }
 
@@ -172,6 +180,7 @@ impl Wgpu {
             buffers,
             bytes_used,
             bytes_free,
+            reads_in_place: state.reads_in_place,
         }
     }
 

@@ -13,6 +13,16 @@ use crate::buffers::{Block, Reuse, size_class};
 use crate::engine::{Engine, State};
 use crate::error::lock;
 
+/// What was dropped while somebody may have had the state's lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dropped {
+    /// An array's buffer.
+    Array(BufferId),
+    /// A read that would have taken its bytes from the buffer.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
+    Reader(BufferId),
+}
+
 impl Engine {
     /// A buffer with undefined contents.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<BufferId> {
@@ -46,7 +56,12 @@ impl Engine {
     /// Never waits for the lock: wgpu calls back from inside a submission, the owner's callbacks and wakers of tasks
     /// among them, and those may drop arrays. What cannot be released now is released by the next who has the lock.
     pub(crate) fn release(&self, id: BufferId) {
-        lock(&self.released).push(id);
+        self.give_back(Dropped::Array(id));
+    }
+
+    /// Takes back what an array or a read held, now or with the next call that has the lock.
+    pub(crate) fn give_back(&self, dropped: Dropped) {
+        lock(&self.released).push(dropped);
         if let Ok(mut state) = self.state.try_lock() {
             self.release_dropped(&mut state);
         }
@@ -61,7 +76,12 @@ impl Engine {
 
     fn release_dropped(&self, state: &mut State) {
         let dropped = std::mem::take(&mut *lock(&self.released));
-        dropped.into_iter().for_each(|id| state.release(id));
+        for dropped in dropped {
+            match dropped {
+                Dropped::Array(id) => state.release(id),
+                Dropped::Reader(id) => state.memory.read(id),
+            }
+        }
     }
 
     /// Memory for `bytes` bytes, from the pool or new. `untouched`: not used by the batch that is being recorded.
@@ -91,7 +111,10 @@ impl Engine {
     }
 
     fn create(&self, op: &'static str, bytes: u64) -> Result<wgpu::Buffer> {
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let mut usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        if self.in_place {
+            usage |= wgpu::BufferUsages::MAP_READ;
+        }
         let descriptor =
             wgpu::BufferDescriptor { label: Some("kiln.array"), size: bytes, usage, mapped_at_creation: false };
         self.gpu.scoped(op, || self.gpu.device.create_buffer(&descriptor))

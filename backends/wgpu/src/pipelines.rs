@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use kiln_array::kernel::KernelSpec;
 use kiln_array::{Error, ErrorKind, Result};
-use kiln_shaders::{Binding, ENTRY, Target};
+use kiln_shaders::{Binding, ENTRY, GROUP_SIZE, Msl, Target};
 
 use crate::error::{Gpu, lock};
 use crate::hash::FastHash;
@@ -22,6 +22,15 @@ use crate::times::{KernelTimes, Stopwatch};
 
 /// Makes WGSL of a specification: `kiln_shaders::render`, and where tests put something else.
 pub(crate) type Render = fn(&KernelSpec, Target) -> Result<String, kiln_shaders::Error>;
+
+/// The language in which kernels are handed to wgpu.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// WGSL, which wgpu translates for the driver.
+    Wgsl,
+    /// MSL for Metal, past wgpu's translation.
+    Msl,
+}
 
 /// Which storage bindings a kernel has: bit I is set where binding I is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,6 +65,7 @@ type Cell = Arc<OnceLock<Result<Arc<Kernel>>>>;
 pub(crate) struct Pipelines {
     render: Render,
     target: Target,
+    source: Source,
     cells: RwLock<HashMap<Arc<KernelSpec>, Cell, FastHash>>,
     layouts: Mutex<HashMap<Bindings, wgpu::BindGroupLayout, FastHash>>,
     pub(crate) param_layouts: ParamLayouts,
@@ -64,10 +74,11 @@ pub(crate) struct Pipelines {
 }
 
 impl Pipelines {
-    pub(crate) fn new(render: Render, target: Target) -> Self {
+    pub(crate) fn new(render: Render, target: Target, source: Source) -> Self {
         Self {
             render,
             target,
+            source,
             cells: RwLock::default(),
             layouts: Mutex::default(),
             param_layouts: ParamLayouts::default(),
@@ -139,7 +150,18 @@ impl Pipelines {
             ErrorKind::Backend { message, .. } => refusal(label, message.clone()),
             _ => error,
         };
-        let module = gpu.scoped("compile", || create_module(&gpu.device, label, wgsl)).map_err(refused)?;
+        let (module, entry) = match self.source {
+            Source::Wgsl => {
+                let module = gpu.scoped("compile", || create_module(&gpu.device, label, wgsl)).map_err(refused)?;
+                (module, ENTRY.to_owned())
+            }
+            Source::Msl => {
+                let msl = kiln_shaders::metal_passthrough(spec, &wgsl);
+                let Msl { text, entry } = msl.map_err(|error| refusal(label, error.to_string()))?;
+                let module = gpu.scoped("compile", || create_msl_module(&gpu.device, label, text, &entry));
+                (module.map_err(refused)?, entry)
+            }
+        };
         let module_time = watch.lap();
 
         let pipeline = gpu
@@ -154,7 +176,7 @@ impl Pipelines {
                     label: Some(label),
                     layout: Some(&pipeline_layout),
                     module: &module,
-                    entry_point: Some(ENTRY),
+                    entry_point: Some(&entry),
                     compilation_options: wgpu::PipelineCompilationOptions {
                         // Our kernels write workgroup memory before they read it.
                         zero_initialize_workgroup_memory: false,
@@ -208,4 +230,20 @@ fn create_module(device: &wgpu::Device, label: &str, wgsl: String) -> wgpu::Shad
     // storage or workgroup array is guarded by the lengths in the parameters, which planners keep within the buffers
     // bound; every loop is finite; integer divisors are guarded; workgroup memory is written before it is read.
     unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
+}
+
+fn create_msl_module(device: &wgpu::Device, label: &str, text: String, entry: &str) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
+        label: Some(label),
+        entry_points: vec![wgpu::PassthroughShaderEntryPoint {
+            name: entry.into(),
+            workgroup_size: (GROUP_SIZE, 1, 1),
+        }]
+        .into(),
+        msl: Some(text.into()),
+        ..Default::default()
+    };
+    // SAFETY: the text is naga's translation of the WGSL above, whose rules it keeps; `metal_passthrough` changes where
+    // threadgroup variables are declared, and its buffer slots are those of the pipeline's layout.
+    unsafe { device.create_shader_module_passthrough(descriptor) }
 }

@@ -48,7 +48,7 @@ impl Slot {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn get(&self) -> Option<Result<()>> {
+    pub(crate) fn get(&self) -> Option<Result<()>> {
         lock(&self.state).result.clone()
     }
 
@@ -63,7 +63,7 @@ impl Slot {
 
     /// Blocks until the result is there: another thread may be about to run the callback.
     #[cfg(not(target_arch = "wasm32"))]
-    fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         let mut state = lock(&self.state);
         loop {
             match &state.result {
@@ -169,7 +169,7 @@ impl Arrival {
     }
 }
 
-fn failed(message: String) -> Error {
+pub(crate) fn failed(message: String) -> Error {
     ErrorKind::Backend { op: "read", message }.into()
 }
 
@@ -188,9 +188,10 @@ impl Future for Arrival {
     }
 }
 
-impl Completion<Vec<u8>> for Arrival {
+impl Arrival {
+    /// Blocks until the bytes are there.
     #[cfg(not(target_arch = "wasm32"))]
-    fn wait(mut self: Pin<Box<Self>>) -> Result<Vec<u8>> {
+    pub(crate) fn wait_here(mut self: Pin<&mut Self>) -> Result<Vec<u8>> {
         let gpu = &self.engine.gpu;
         let start = std::time::Instant::now();
         let result = loop {
@@ -208,6 +209,13 @@ impl Completion<Vec<u8>> for Arrival {
         let settled = gpu.health.report();
         self.finish(settled.and(result))
     }
+}
+
+impl Completion<Vec<u8>> for Arrival {
+    #[cfg(not(target_arch = "wasm32"))]
+    fn wait(mut self: Pin<Box<Self>>) -> Result<Vec<u8>> {
+        self.as_mut().wait_here()
+    }
 
     #[cfg(target_arch = "wasm32")]
     fn wait(self: Pin<Box<Self>>) -> Result<Vec<u8>> {
@@ -217,7 +225,7 @@ impl Completion<Vec<u8>> for Arrival {
 
 /// Polls the device, which runs callbacks. wgpu panics when the device is lost meanwhile; we do not.
 #[cfg(not(target_arch = "wasm32"))]
-fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<()> {
+pub(crate) fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<()> {
     let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| gpu.device.poll(how)));
     match polled {
         Ok(Ok(_)) => Ok(()),

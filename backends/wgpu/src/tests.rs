@@ -2,6 +2,7 @@
 //! `KILN_TEST_REQUIRE` lists `wgpu`.
 
 mod failures;
+mod inplace;
 mod work;
 
 use std::ops::Deref;
@@ -15,6 +16,7 @@ use kiln_array::{Backend, Dtype};
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::lock;
+use crate::pipelines::Source;
 use crate::{Options, Wgpu, adapter, open, pipelines};
 
 /// A device while no other test has one: several at a time deadlock in one driver that we met (NVIDIA on Linux).
@@ -54,7 +56,8 @@ fn device_with(render: pipelines::Render) -> Option<Turn> {
     device()?;
     let turn = turn();
     let opened = pollster::block_on(adapter::open(&Options::new().allow_software(true))).expect("it opened before");
-    let gpu = Wgpu::new(opened.device, opened.queue, &opened.info, render).expect("its limits were enough before");
+    let gpu = Wgpu::new(opened.device, opened.queue, &opened.info, Source::Wgsl, render)
+        .expect("its limits were enough before");
     Some(Turn { gpu, _turn: turn })
 }
 

@@ -1,0 +1,161 @@
+//! Reads where host and device share memory: the array's own buffer is mapped, and nothing is copied on the device.
+//!
+//! What enters: a buffer and the submission after which it holds what is read. What leaves: its bytes. Decided: a buffer
+//! that is mapped must not be used by the device, so it is mapped at the last moment, when its work is done and somebody
+//! takes the bytes, and only while they are copied out; who wants to use it meanwhile waits for that copy. A buffer that
+//! is dropped before stays until it was read.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
+
+use kiln_array::Result;
+use kiln_array::backend::Completion;
+use kiln_array::recording::{BufferId, Recording};
+
+use crate::engine::{Engine, State, unknown};
+use crate::memory::Dropped;
+use crate::readback::{Arrival, Slot, failed, poll, poll_until};
+
+/// How often newer work on the buffer is waited for before it is held back.
+const TRIES: usize = 3;
+
+/// Bytes that stay in the array's buffer until they are taken.
+pub(crate) struct InPlace {
+    engine: Arc<Engine>,
+    id: BufferId,
+    bytes: usize,
+    /// The work that must be done before.
+    until: Pin<Box<Arrival>>,
+    tries: usize,
+}
+
+impl InPlace {
+    /// Reads the first `bytes` bytes of a buffer once submission `index` is done. The caller has counted this reader.
+    pub(crate) fn after(engine: Arc<Engine>, index: wgpu::SubmissionIndex, id: BufferId, bytes: usize) -> Self {
+        let until = Box::pin(Arrival::of_nothing(engine.clone(), index));
+        Self { engine, id, bytes, until, tries: 0 }
+    }
+
+    /// The bytes; or `None` if newer work uses the buffer, which is then waited for.
+    fn take(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut state = self.engine.state();
+        let buffer = loop {
+            let recording = (!state.batch.is_empty()).then_some(state.batch.number);
+            let live = state.memory.get(self.id).ok_or_else(|| unknown("read", self.id))?;
+            if let Some(error) = &live.poison {
+                return Err(error.clone());
+            }
+            if live.mapped {
+                state = self.engine.unmapped.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else if Some(live.block.batch) == recording {
+                // The batch that is being recorded uses it: a submission must find it unmapped.
+                self.engine.submit(&mut state);
+            } else {
+                live.mapped = true;
+                let buffer = live.block.buffer.clone();
+                state.mapped += 1;
+                break buffer;
+            }
+        };
+        let last = state.last.clone();
+        drop(state);
+        let mapped = Mapped { engine: &self.engine, id: self.id, buffer: &buffer };
+        let slot = Arc::new(Slot::default());
+        let filled = slot.clone();
+        let whole = (self.bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
+        self.engine.gpu.scoped("read", || {
+            buffer.map_async(wgpu::MapMode::Read, ..whole, move |result| {
+                filled.fill(result.map_err(|error| failed(error.to_string())));
+            });
+        })?;
+        poll(&self.engine.gpu, wgpu::PollType::Poll)?;
+        self.tries += 1;
+        let done = match (slot.get(), last) {
+            (Some(done), _) => done,
+            (None, Some(last)) if self.tries < TRIES => {
+                drop(mapped);
+                self.until = Box::pin(Arrival::of_nothing(self.engine.clone(), last));
+                return Ok(None);
+            }
+            (None, last) => {
+                if let Some(last) = last {
+                    poll_until(&self.engine.gpu, last)?;
+                }
+                slot.wait()
+            }
+        };
+        done?;
+        let view = buffer.get_mapped_range(..whole).map_err(|error| failed(error.to_string()))?;
+        let bytes = view[..self.bytes].to_vec();
+        drop(view);
+        drop(mapped);
+        Ok(Some(bytes))
+    }
+}
+
+/// A buffer that is mapped, or asked to be: unmaps it and wakes who waits for that.
+struct Mapped<'a> {
+    engine: &'a Engine,
+    id: BufferId,
+    buffer: &'a wgpu::Buffer,
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        // Where mapping was refused there is nothing to unmap, which is no error of anybody's.
+        let _ = self.engine.gpu.scoped("read", || self.buffer.unmap());
+        let mut state = self.engine.state();
+        if let Some(live) = state.memory.get(self.id) {
+            live.mapped = false;
+        }
+        state.mapped -= 1;
+        state.reads_in_place += 1;
+        drop(state);
+        self.engine.unmapped.notify_all();
+    }
+}
+
+impl Drop for InPlace {
+    fn drop(&mut self) {
+        self.engine.give_back(Dropped::Reader(self.id));
+    }
+}
+
+impl Future for InPlace {
+    type Output = Result<Vec<u8>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Err(error) = std::task::ready!(self.until.as_mut().poll(cx)) {
+                return Poll::Ready(Err(error));
+            }
+            if let Some(taken) = self.take().transpose() {
+                return Poll::Ready(taken);
+            }
+        }
+    }
+}
+
+impl Completion<Vec<u8>> for InPlace {
+    fn wait(mut self: Pin<Box<Self>>) -> Result<Vec<u8>> {
+        loop {
+            self.until.as_mut().wait_here()?;
+            if let Some(bytes) = self.take()? {
+                return Ok(bytes);
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// The state, once no buffer of a recording is mapped.
+    pub(crate) fn state_for(&self, recording: &Recording) -> std::sync::MutexGuard<'_, State> {
+        let mut state = self.state();
+        while state.mapped > 0 && recording.dispatches.iter().any(|dispatch| state.is_mapped(dispatch)) {
+            state = self.unmapped.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+}
