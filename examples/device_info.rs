@@ -23,18 +23,18 @@ fn run() -> Result<(), Box<dyn Error>> {
         writeln!(out, "  {number}  {info}; driver {}", info.driver)?;
     }
 
-    let asked = ["KILN_BACKEND", "KILN_ADAPTER"].map(|name| {
+    let asked = ["KILN_BACKEND", "KILN_ADAPTER", "KILN_METAL_PASSTHROUGH"].map(|name| {
         let value = std::env::var_os(name).unwrap_or_default();
         (name, value.to_string_lossy().into_owned())
     });
     writeln!(out, "\nenvironment")?;
     for (name, value) in &asked {
         let value = if value.is_empty() { "not set" } else { value };
-        writeln!(out, "  {name:<13} {value}")?;
+        writeln!(out, "  {name:<23} {value}")?;
     }
 
     let gpu = kiln::open()?;
-    let reason = if asked.iter().any(|(_, value)| !value.is_empty()) {
+    let reason = if asked[..2].iter().any(|(_, value)| !value.is_empty()) {
         "the environment asks for it"
     } else {
         match gpu.info().kind {
@@ -58,5 +58,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     writeln!(out, "  groups per kernel  {groups}")?;
     writeln!(out, "  busy with          {} groups", caps.busy_groups)?;
     writeln!(out, "  slots of a group   {}", 1u64 << caps.log_slots)?;
+    let order = if gpu.keeps_float_order()? { "kept, as on every other device" } else { "this device's own" };
+    writeln!(out, "  order of f32 sums  {order} (measured)")?;
     Ok(())
 }

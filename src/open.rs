@@ -53,7 +53,7 @@ impl fmt::Display for Backend {
 pub struct Options {
     backend: Option<Backend>,
     adapter: Option<String>,
-    metal_passthrough: bool,
+    metal_passthrough: Option<bool>,
     from_env: bool,
 }
 
@@ -63,9 +63,9 @@ impl Options {
         Self::default()
     }
 
-    /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu` and `KILN_ADAPTER`, a part of a
-    /// device's name or its number in [`devices_async`]. What the builder says comes first. [`open`](crate::open) uses
-    /// these.
+    /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu`, `KILN_ADAPTER`, a part of a
+    /// device's name or its number in [`devices_async`], and `KILN_METAL_PASSTHROUGH=1`. What the builder says comes
+    /// first. [`open`](crate::open) uses these.
     pub fn from_env() -> Self {
         Self { from_env: true, ..Self::default() }
     }
@@ -84,7 +84,7 @@ impl Options {
     /// On Metal, hands kernels over as text that asks for safe math, past wgpu's translation, which compiles with fast
     /// math. Nothing changes on other backends. Off by default: no Mac has measured it yet (`docs/metal.md`).
     pub fn metal_passthrough(self, passthrough: bool) -> Self {
-        Self { metal_passthrough: passthrough, ..self }
+        Self { metal_passthrough: Some(passthrough), ..self }
     }
 
     /// Opens the device; blocks until it is there.
@@ -149,6 +149,9 @@ impl Options {
         if self.adapter.is_none() {
             self.adapter = variable("KILN_ADAPTER")?;
         }
+        if self.metal_passthrough.is_none() {
+            self.metal_passthrough = switch("KILN_METAL_PASSTHROUGH")?;
+        }
         Ok(self)
     }
 }
@@ -178,6 +181,19 @@ fn variable(name: &'static str) -> Result<Option<String>> {
         Err(std::env::VarError::NotUnicode(value)) => {
             let reason = "the value is not Unicode".to_string();
             Err(ErrorKind::NoDevice { wanted: format!("{name}={}", value.to_string_lossy()), reason }.into())
+        }
+    }
+}
+
+/// An environment variable that is 0 or 1.
+fn switch(name: &'static str) -> Result<Option<bool>> {
+    match variable(name)?.as_deref() {
+        None => Ok(None),
+        Some("0") => Ok(Some(false)),
+        Some("1") => Ok(Some(true)),
+        Some(other) => {
+            let reason = "it takes 0 or 1".to_string();
+            Err(ErrorKind::NoDevice { wanted: format!("{name}={other}"), reason }.into())
         }
     }
 }
@@ -233,7 +249,7 @@ fn cpu() -> Result<Device> {
 async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
     let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
-    wanted = wanted.metal_passthrough(options.metal_passthrough);
+    wanted = wanted.metal_passthrough(options.metal_passthrough.unwrap_or(false));
     // A number counts the devices of all backends, so none is left out of the count.
     let numbered = options.adapter.as_deref().and_then(number_of).is_some();
     if let Some(backend) = options.backend

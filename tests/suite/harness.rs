@@ -57,8 +57,9 @@ fn open_wgpu() -> Result<Device, String> {
             choices.extend(apis.map(|api| Options::new().backend(api)));
         }
     }
+    let passthrough = std::env::var("KILN_METAL_PASSTHROUGH").is_ok_and(|word| word == "1");
     for options in choices {
-        match options.open() {
+        match options.metal_passthrough(passthrough).open() {
             Ok(device) if device.info().kind != DeviceKind::Cpu => return Ok(device),
             Ok(_) => reasons.push("no GPU".to_owned()),
             Err(error) => reasons.push(error.to_string()),

@@ -10,6 +10,7 @@ mod check;
 mod cross;
 mod layers;
 mod metal;
+mod metal_report;
 mod process;
 mod sizes;
 mod source;
@@ -24,6 +25,8 @@ usage: cargo xtask COMMAND
   test [--backend NAME] [ARGS]  the whole test suite; ends with the backends that ran.
                                 ARGS go to `cargo test --workspace`
   test --backend metal          the MSL of all kernels, compiled and run on the CPU (minutes)
+  metal-report [--output FILE]  on a Mac: suite, known-answer probe, bandwidth and first
+                                kernel, as one Markdown page
   check                         everything CI runs, in order, with the time of each step
   cross                         type checks for targets that are not the host
   layers                        dependencies run one way, unsafe stays where it is allowed
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ("check", []) => check::run(),
         ("cross", []) => cross::run(),
         ("layers", []) => layers::run(),
+        ("metal-report", arguments) => metal_report::run(arguments),
         ("sizes", []) => sizes::run(),
         ("help" | "--help" | "-h", _) => {
             println!("{HELP}");
