@@ -28,11 +28,15 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(all(feature = "wgpu", not(target_arch = "wasm32")))]
+pub mod cache;
 mod open;
 #[doc = include_str!("../docs/semantics.md")]
 pub mod semantics {}
 #[doc = include_str!("../docs/tour.md")]
 pub mod tour {}
+#[cfg(not(target_arch = "wasm32"))]
+mod warm;
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]
@@ -45,6 +49,7 @@ pub use kiln_array::dtype::{Bits, Float, Number, Scalar, Signed};
 pub use kiln_array::plan::order;
 pub use kiln_array::reduce::Reduce;
 pub use kiln_array::scan::Scan;
+pub use kiln_array::warm::{Origin, Progress, Report, WarmUp, WarmedKernel};
 pub use kiln_array::{
     Array, ArrayOps, Axes, Axis, Device, Dtype, Element, Error, ErrorKind, Expr, HostArray, IntoExpr, IntoShape,
     Result, Shape, SliceItem, keep, s,
@@ -52,6 +57,8 @@ pub use kiln_array::{
 pub use open::{Backend, Options, devices_async, open_async};
 #[cfg(not(target_arch = "wasm32"))]
 pub use open::{devices, open};
+#[cfg(not(target_arch = "wasm32"))]
+pub use warm::{rehearse, warm_up};
 
 /// What most programs use: `use kiln::prelude::*`.
 pub mod prelude {

@@ -1,10 +1,14 @@
 //! The choice of a backend: the best GPU, then the CPU; or what the builder or the environment asks for.
 
 use std::fmt;
+use std::path::PathBuf;
 #[cfg(any(feature = "cpu", feature = "wgpu"))]
 use std::sync::Arc;
 
 use kiln_array::{Device, DeviceInfo, ErrorKind, Result};
+
+#[cfg(not(target_arch = "wasm32"))]
+use crate::warm;
 
 /// A kind of backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +58,18 @@ pub struct Options {
     backend: Option<Backend>,
     adapter: Option<String>,
     metal_passthrough: Option<bool>,
+    warm_up_threads: Option<usize>,
+    cache: CacheChoice,
     from_env: bool,
+}
+
+/// What the builder and the environment say of the cache.
+#[derive(Clone, Debug, Default)]
+struct CacheChoice {
+    enabled: Option<bool>,
+    folder: Option<PathBuf>,
+    application: Option<String>,
+    max_bytes: Option<u64>,
 }
 
 impl Options {
@@ -63,9 +78,10 @@ impl Options {
         Self::default()
     }
 
-    /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu`, `KILN_ADAPTER`, a part of a
-    /// device's name or its number in [`devices_async`], and `KILN_METAL_PASSTHROUGH=1`. What the builder says comes
-    /// first. [`open`](crate::open) uses these.
+    /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu`; `KILN_ADAPTER`, a part of a device's
+    /// name or its number in [`devices_async`]; `KILN_METAL_PASSTHROUGH=1`; `KILN_PREWARM=THREADS`, 0 for none;
+    /// `KILN_CACHE=0`, `KILN_CACHE_DIR`, `KILN_CACHE_BYTES`. What the builder says comes first. [`open`](crate::open) uses
+    /// these.
     pub fn from_env() -> Self {
         Self { from_env: true, ..Self::default() }
     }
@@ -85,6 +101,41 @@ impl Options {
     /// math. Nothing changes on other backends. Off by default: no Mac has measured it yet (`docs/metal.md`).
     pub fn metal_passthrough(self, passthrough: bool) -> Self {
         Self { metal_passthrough: Some(passthrough), ..self }
+    }
+
+    /// How many threads compile behind the program what it used in earlier processes, from the moment the device is
+    /// open: half of the machine's cores unless this or `KILN_PREWARM` says otherwise, and none on a single core. With 0
+    /// nothing starts by itself; [`Device::warm_up`](crate::Device::warm_up) still does.
+    pub fn prewarm(self, threads: usize) -> Self {
+        Self { warm_up_threads: Some(threads), ..self }
+    }
+
+    /// Whether compiled kernels are kept for the program's next process. They are, unless this or `KILN_CACHE=0` says
+    /// otherwise.
+    pub fn cache(mut self, enabled: bool) -> Self {
+        self.cache.enabled = Some(enabled);
+        self
+    }
+
+    /// The folder in which compiled kernels are kept, instead of `KILN_CACHE_DIR` or the system's folder for caches. It
+    /// must be the user's alone.
+    pub fn cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache.folder = Some(folder.into());
+        self
+    }
+
+    /// Bytes of all compiled kernels that are kept, of all programs, at most; those used longest ago go first. 256 MiB
+    /// unless this or `KILN_CACHE_BYTES` says otherwise.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache.max_bytes = Some(bytes);
+        self
+    }
+
+    /// The name under which the kernels that this program uses are remembered: that of its executable unless this says
+    /// otherwise.
+    pub fn application(mut self, name: impl Into<String>) -> Self {
+        self.cache.application = Some(name.into());
+        self
     }
 
     /// Opens the device; blocks until it is there.
@@ -149,10 +200,50 @@ impl Options {
         if self.adapter.is_none() {
             self.adapter = variable("KILN_ADAPTER")?;
         }
+        let number = |name| match variable(name)?.map(|word| (word.parse::<u64>(), word)) {
+            None => Ok(None),
+            Some((Ok(number), _)) => Ok(Some(number)),
+            Some((Err(_), word)) => Err(strange(name, &word, "it takes a number")),
+        };
+        if self.warm_up_threads.is_none() {
+            // 0: none. 1 and more: so many threads.
+            let threads = number("KILN_PREWARM")?;
+            self.warm_up_threads = threads.map(|threads| usize::try_from(threads).unwrap_or(usize::MAX).min(64));
+        }
+        if self.cache.enabled.is_none() {
+            self.cache.enabled = switch("KILN_CACHE")?;
+        }
+        if self.cache.max_bytes.is_none() {
+            self.cache.max_bytes = number("KILN_CACHE_BYTES")?;
+        }
+        if self.cache.folder.is_none() {
+            // Any bytes that the system takes for a path.
+            self.cache.folder = std::env::var_os("KILN_CACHE_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+        }
         if self.metal_passthrough.is_none() {
             self.metal_passthrough = switch("KILN_METAL_PASSTHROUGH")?;
         }
         Ok(self)
+    }
+}
+
+#[cfg(all(feature = "wgpu", not(target_arch = "wasm32")))]
+impl Options {
+    /// Where and whether these options keep compiled kernels.
+    pub(crate) fn cache_options(&self) -> kiln_wgpu::cache::CacheOptions {
+        let usual = kiln_wgpu::cache::CacheOptions::default();
+        kiln_wgpu::cache::CacheOptions {
+            enabled: self.cache.enabled.unwrap_or(usual.enabled),
+            folder: self.cache.folder.clone(),
+            application: self.cache.application.clone(),
+            max_bytes: self.cache.max_bytes.unwrap_or(usual.max_bytes),
+        }
+    }
+
+    /// As [`cache_options`](Self::cache_options), with what the environment says where the builder says nothing.
+    pub(crate) fn cache_options_with_env(self) -> Result<kiln_wgpu::cache::CacheOptions> {
+        let this = if self.from_env { self.with_env()? } else { self };
+        Ok(this.cache_options())
     }
 }
 
@@ -191,11 +282,13 @@ fn switch(name: &'static str) -> Result<Option<bool>> {
         None => Ok(None),
         Some("0") => Ok(Some(false)),
         Some("1") => Ok(Some(true)),
-        Some(other) => {
-            let reason = "it takes 0 or 1".to_string();
-            Err(ErrorKind::NoDevice { wanted: format!("{name}={other}"), reason }.into())
-        }
+        Some(other) => Err(strange(name, other, "it takes 0 or 1")),
     }
+}
+
+/// The error of a word that an environment variable does not take.
+fn strange(name: &str, word: &str, reason: &str) -> kiln_array::Error {
+    ErrorKind::NoDevice { wanted: format!("{name}={word}"), reason: reason.to_string() }.into()
 }
 
 /// Opens the best device: a GPU, or the CPU where there is none. `KILN_BACKEND` and `KILN_ADAPTER` choose another.
@@ -204,7 +297,10 @@ fn switch(name: &'static str) -> Result<Option<bool>> {
 /// The environment asks for a device that is not there.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn open() -> Result<Device> {
-    Options::from_env().open()
+    match warm::take() {
+        Some(opening) => opening.wait(),
+        None => Options::from_env().open(),
+    }
 }
 
 /// [`open`](crate::open) without blocking; the only way in a browser.
@@ -212,6 +308,10 @@ pub fn open() -> Result<Device> {
 /// # Errors
 /// As [`open`](crate::open).
 pub async fn open_async() -> Result<Device> {
+    #[cfg(not(target_arch = "wasm32"))]
+    if let Some(opening) = warm::take() {
+        return opening.opened().await;
+    }
     Options::from_env().open_async().await
 }
 
@@ -249,7 +349,12 @@ fn cpu() -> Result<Device> {
 async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
     let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
-    wanted = wanted.metal_passthrough(options.metal_passthrough.unwrap_or(false));
+    wanted.metal_passthrough = options.metal_passthrough.unwrap_or(false);
+    wanted.warm_up_threads = options.warm_up_threads;
+    #[cfg(not(target_arch = "wasm32"))]
+    {
+        wanted.cache = options.cache_options();
+    }
     // A number counts the devices of all backends, so none is left out of the count.
     let numbered = options.adapter.as_deref().and_then(number_of).is_some();
     if let Some(backend) = options.backend

@@ -7,12 +7,14 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::kernel::KernelSpec;
 use crate::recording::{BufferId, Recording};
+use crate::warm::WarmUp;
 
 /// `Send` and `Sync` on native targets; nothing in the browser, whose GPU handles stay on one thread.
 #[cfg(not(target_arch = "wasm32"))]
@@ -137,11 +139,12 @@ pub trait Backend: Any + MaybeSendSync {
     /// Completes when all work taken so far is done.
     fn synchronize(&self) -> Pending<()>;
 
-    /// Compiles kernels before they are needed.
-    ///
-    /// # Errors
-    /// The first kernel that does not compile.
-    fn warm(&self, kernels: &[KernelSpec]) -> Result<()>;
+    /// Compiles what this program used before, and what is common, behind it; see
+    /// [`Device::warm_up`](crate::Device::warm_up).
+    fn warm_up(&self) -> WarmUp;
+
+    /// Compiles kernels behind the program.
+    fn warm(&self, kernels: Vec<Arc<KernelSpec>>) -> WarmUp;
 }
 
 /// A result on its way: a future that can also be waited for.

@@ -12,6 +12,7 @@
 //! | [`program`], [`kernel`] | an expression as straight-line code; what a backend compiles |
 //! | [`plan`] | which dispatches, which tiles: from shapes and dtypes alone |
 //! | [`recording`], [`backend`], [`recorder`] | work as data; the trait that runs it; one that keeps it |
+//! | [`warm`], `parse` | kernels compiled before they are needed; kernels from their text |
 //!
 //! How a sum runs, in three hops: [`reduce`] → [`plan::reduce`] → `shaders/wgsl/reduce.wgsl`.
 //! Every other operation has the same three.
@@ -32,6 +33,7 @@ pub mod layout;
 pub mod monoid;
 pub mod op;
 pub mod operators;
+mod parse;
 pub mod plan;
 mod probe;
 pub mod program;
@@ -41,6 +43,7 @@ pub mod reduce;
 pub mod scan;
 pub mod shape;
 pub mod slice;
+pub mod warm;
 
 pub use array::Array;
 pub use backend::{Backend, Caps, DeviceInfo, DeviceKind, Pending};
@@ -52,3 +55,4 @@ pub use expr::Expr;
 pub use host::HostArray;
 pub use shape::{Axes, Axis, IntoShape, Shape, keep};
 pub use slice::SliceItem;
+pub use warm::WarmUp;

@@ -9,6 +9,7 @@ use crate::dtype::ROWS;
 use crate::error::{ErrorKind, Result};
 use crate::kernel::KernelSpec;
 use crate::recording::{BufferId, Recording};
+use crate::warm::{Report, WarmUp};
 
 /// Keeps recordings, and hands them on where it stands before another backend.
 pub struct Recorder {
@@ -118,7 +119,11 @@ impl Backend for Recorder {
         self.inner.as_ref().map_or_else(|| Pending::ready(Ok(())), |inner| inner.synchronize())
     }
 
-    fn warm(&self, kernels: &[KernelSpec]) -> Result<()> {
-        self.inner.as_ref().map_or(Ok(()), |inner| inner.warm(kernels))
+    fn warm_up(&self) -> WarmUp {
+        self.inner.as_ref().map_or_else(|| WarmUp::done(Report::default()), |inner| inner.warm_up())
+    }
+
+    fn warm(&self, kernels: Vec<Arc<KernelSpec>>) -> WarmUp {
+        self.inner.as_ref().map_or_else(|| WarmUp::done(Report::default()), |inner| inner.warm(kernels))
     }
 }

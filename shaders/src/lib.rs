@@ -19,7 +19,7 @@ use std::fmt;
 use kiln_array::kernel::{Family, KernelSpec};
 use kiln_array::recording::LOG_GROUP;
 
-pub use lower::{Lowered, lower};
+pub use lower::{Lowered, fingerprint, lower, spirv};
 pub use metal::{Msl, metal, metal_passthrough};
 
 /// What of the device enters a kernel's text.

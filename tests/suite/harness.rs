@@ -59,7 +59,8 @@ fn open_wgpu() -> Result<Device, String> {
     }
     let passthrough = std::env::var("KILN_METAL_PASSTHROUGH").is_ok_and(|word| word == "1");
     for options in choices {
-        match options.metal_passthrough(passthrough).open() {
+        // Tests count compiles: nothing is compiled behind them, or kept from one run to the next.
+        match options.metal_passthrough(passthrough).prewarm(0).cache(false).open() {
             Ok(device) if device.info().kind != DeviceKind::Cpu => return Ok(device),
             Ok(_) => reasons.push("no GPU".to_owned()),
             Err(error) => reasons.push(error.to_string()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kiln::prelude::*;
-use kiln::{DeviceInfo, Pending};
+use kiln::{DeviceInfo, Pending, WarmUp};
 use kiln_array::kernel::{Family, KernelKey, KernelSpec};
 use kiln_array::recorder::{Recorder, kernels};
 use kiln_array::recording::{BufferId, Dispatch, Recording};
@@ -156,7 +156,10 @@ impl Backend for Counting {
     fn synchronize(&self) -> Pending<()> {
         self.inner.synchronize()
     }
-    fn warm(&self, kernels: &[KernelSpec]) -> kiln::Result<()> {
+    fn warm_up(&self) -> WarmUp {
+        self.inner.warm_up()
+    }
+    fn warm(&self, kernels: Vec<Arc<KernelSpec>>) -> WarmUp {
         self.inner.warm(kernels)
     }
 }

@@ -37,12 +37,13 @@ mod task;
 mod threads;
 mod totals;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kiln_array::backend::{Backend, Caps, DeviceInfo, DeviceKind, Pending};
 use kiln_array::dtype::Dtype;
 use kiln_array::kernel::KernelSpec;
 use kiln_array::recording::{BufferId, Dispatch, Recording};
+use kiln_array::warm::{Report, WarmUp};
 use kiln_array::{ErrorKind, Result};
 
 use buffers::Store;
@@ -155,8 +156,14 @@ impl Backend for Cpu {
         Pending::ready(Ok(()))
     }
 
-    fn warm(&self, _kernels: &[KernelSpec]) -> Result<()> {
-        Ok(())
+    /// Nothing: nothing is compiled.
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::done(Report::default())
+    }
+
+    /// Nothing: nothing is compiled.
+    fn warm(&self, _kernels: Vec<Arc<KernelSpec>>) -> WarmUp {
+        WarmUp::done(Report::default())
     }
 }
 

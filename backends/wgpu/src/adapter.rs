@@ -10,6 +10,9 @@ use std::sync::Mutex;
 use kiln_array::{Caps, DeviceInfo, DeviceKind, Dtype, ErrorKind, Result};
 
 use crate::batch::MAX_GROUPS;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::cache::CacheOptions;
+use crate::compile::Source;
 use crate::error::lock;
 use crate::times::{OpenTimes, Stopwatch};
 
@@ -25,11 +28,26 @@ pub struct Options {
     /// Whether kernels go to Metal as Kiln's own text, past wgpu's translation; see
     /// [`metal_passthrough`](Self::metal_passthrough).
     pub metal_passthrough: bool,
+    /// Threads that compile behind the program what it used before, from the moment the device is open; half of the
+    /// machine's cores, and none on a single one, if `None`.
+    pub warm_up_threads: Option<usize>,
+    /// Where and whether compiled kernels are kept.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub cache: CacheOptions,
 }
 
 impl Default for Options {
+    /// Any GPU, no warm-up, nothing kept: what is warmed and kept is the choice of whoever opens the device.
     fn default() -> Self {
-        Self { backends: wgpu::Backends::all(), adapter: None, allow_software: false, metal_passthrough: false }
+        Self {
+            backends: wgpu::Backends::all(),
+            adapter: None,
+            allow_software: false,
+            metal_passthrough: false,
+            warm_up_threads: Some(0),
+            #[cfg(not(target_arch = "wasm32"))]
+            cache: CacheOptions::off(),
+        }
     }
 }
 
@@ -76,8 +94,8 @@ pub(crate) struct Opened {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) info: wgpu::AdapterInfo,
-    /// Whether kernels go to Metal as text.
-    pub(crate) passthrough: bool,
+    /// The language in which kernels are handed over.
+    pub(crate) source: Source,
     pub(crate) times: OpenTimes,
 }
 
@@ -145,10 +163,17 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     for at in choose(&infos, options, &mut reasons) {
         times.adapter += watch.lap();
         let adapter = &found[at];
-        let passthrough = options.metal_passthrough && infos[at].backend == wgpu::Backend::Metal;
-        let mut features = wgpu::Features::empty();
-        features.set(wgpu::Features::PASSTHROUGH_SHADERS, passthrough);
-        features.set(IN_PLACE, shares_memory(&device_info(&infos[at])) && adapter.features().contains(IN_PLACE));
+        let there = adapter.features();
+        // SPIR-V 1.3 is taken by Vulkan 1.1 and later, which those that have subgroup operations are.
+        let spirv = wgpu::Features::PASSTHROUGH_SHADERS | wgpu::Features::SUBGROUP;
+        let source = match infos[at].backend {
+            wgpu::Backend::Metal if options.metal_passthrough => Source::Msl,
+            wgpu::Backend::Vulkan if there.contains(spirv) => Source::Spirv,
+            _ => Source::Wgsl,
+        };
+        let mut features = there & wgpu::Features::PIPELINE_CACHE;
+        features.set(wgpu::Features::PASSTHROUGH_SHADERS, source != Source::Wgsl);
+        features.set(IN_PLACE, shares_memory(&device_info(&infos[at])) && there.contains(IN_PLACE));
         let opening = lock(&OPENING);
         let request = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("kiln"),
@@ -162,7 +187,7 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
         match request.await {
             Ok((device, queue)) => {
                 times.device = watch.lap();
-                return Ok(Opened { device, queue, info: infos[at].clone(), passthrough, times });
+                return Ok(Opened { device, queue, info: infos[at].clone(), source, times });
             }
             Err(error) => reasons.push(format!("{}: {error}", device_info(&infos[at]))),
         }
@@ -213,6 +238,25 @@ fn wanted(options: &Options) -> String {
         None => "a GPU".into(),
     };
     if options.backends == wgpu::Backends::all() { what } else { format!("{what} of {:?}", options.backends) }
+}
+
+/// All of a device that decides what its driver makes of a kernel, a line for each fact.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn environment(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> String {
+    let features = device.features();
+    format!(
+        "kiln: {}\nsystem: {} {} {} bits\nbackend: {:?}\nadapter: {} {:04x}:{:04x}\ndriver: {} {}\nfeatures: {features:?}\n",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        usize::BITS,
+        info.backend,
+        info.name,
+        info.vendor,
+        info.device,
+        info.driver,
+        info.driver_info,
+    )
 }
 
 /// Lets arrays' buffers be mapped.

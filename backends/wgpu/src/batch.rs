@@ -9,9 +9,9 @@ use std::sync::Arc;
 use kiln_array::Result;
 use kiln_array::recording::BufferId;
 
+use crate::compile::Kernel;
 use crate::error::{Gpu, Scopes};
 use crate::params::Params;
-use crate::pipelines::Kernel;
 
 /// Commands of the first batch after a read, when the device may be idle, and of the longest batch.
 const COMMANDS: std::ops::RangeInclusive<usize> = 16..=64;

@@ -10,9 +10,9 @@ use kiln_array::Result;
 use smallvec::SmallVec;
 
 use crate::buffers::Block;
+use crate::compile::{Bindings, Kernel};
 use crate::error::Gpu;
 use crate::hash::FastHash;
-use crate::pipelines::{Bindings, Kernel};
 
 /// Entries at which the table starts over.
 const CAPACITY: usize = 4096;

@@ -10,17 +10,20 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kiln_array::recording::{BufferId, Dispatch, Recording};
-use kiln_array::{Caps, DeviceInfo, Error, ErrorKind, Pending, Result};
+use kiln_array::{Caps, DeviceInfo, DeviceKind, Error, ErrorKind, Pending, Result};
 use smallvec::SmallVec;
 
 use crate::batch::{Batch, Command, MAX_GROUPS, fold};
 use crate::bind::BindGroups;
 use crate::buffers::{Block, Memory, size_class};
+use crate::compile::Kernel;
 use crate::error::Gpu;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::inplace::InPlace;
 use crate::memory::{Dropped, with_bytes};
-use crate::pipelines::{Kernel, Pipelines};
+use crate::pipelines::Pipelines;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::prewarm::Warming;
 use crate::readback::{Arrival, Staging};
 use crate::worker::Worker;
 
@@ -44,6 +47,12 @@ pub(crate) struct Engine {
     pub(crate) released: Mutex<Vec<Dropped>>,
     /// Whether arrays are read where they lie: the device's memory is the host's.
     pub(crate) in_place: bool,
+    /// Whether the driver compiles a kernel when it is first dispatched.
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser compiles when it likes"))]
+    pub(crate) compiles_late: bool,
+    /// Warm-ups, and what their first dispatches run on.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) warming: Warming,
     /// Some buffer is no longer mapped.
     #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
     pub(crate) unmapped: Condvar,
@@ -87,18 +96,37 @@ impl Engine {
             reads_in_place: 0,
         };
         let (staging, worker, state) = (Staging::default(), Worker::default(), Mutex::new(state));
-        let (released, unmapped) = (Mutex::default(), Condvar::new());
-        Self { gpu, info, caps, spin, pipelines, staging, worker, state, released, in_place, unmapped }
+        Self {
+            compiles_late: info.kind == DeviceKind::SoftwareGpu,
+            gpu,
+            info,
+            caps,
+            spin,
+            pipelines,
+            staging,
+            worker,
+            state,
+            released: Mutex::default(),
+            in_place,
+            unmapped: Condvar::new(),
+            #[cfg(not(target_arch = "wasm32"))]
+            warming: Warming::default(),
+        }
+    }
+
+    /// The process ends: nothing more is warmed, and what is unsaved is saved.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn end(&self) {
+        self.warming.cancel();
+        if let Some(cache) = &self.pipelines.compiler.cache {
+            cache.close();
+        }
     }
 
     /// Takes work.
     pub(crate) fn run(&self, recording: &Recording) -> Result<()> {
         self.gpu.health.check()?;
-        let kernels: SmallVec<[Arc<Kernel>; 4]> = recording
-            .dispatches
-            .iter()
-            .map(|dispatch| self.pipelines.get(&self.gpu, &dispatch.kernel))
-            .collect::<Result<_>>()?;
+        let kernels = self.pipelines.of(&self.gpu, &recording.dispatches)?;
         let mut state = self.state_for(recording);
         let mut behind = None;
         for (dispatch, kernel) in recording.dispatches.iter().zip(kernels) {
@@ -141,7 +169,8 @@ impl Engine {
             return Err(ErrorKind::Backend { op: "launch", message }.into());
         }
         let arrays = state.bind_groups.get(&self.gpu, &kernel, &blocks)?;
-        let params = state.batch.params.bind_group(&self.gpu, &self.pipelines.param_layouts, kernel.param_size)?;
+        let params =
+            state.batch.params.bind_group(&self.gpu, &self.pipelines.compiler.param_layouts, kernel.param_size)?;
         let offset = state.batch.params.push(|words| dispatch.param_words(words));
         state.batch.writes.extend(writes);
         state.batch.push(Command::Dispatch { kernel, params, offset, arrays, groups });
@@ -334,4 +363,11 @@ impl State {
 
 pub(crate) fn unknown(op: &'static str, id: BufferId) -> Error {
     ErrorKind::Backend { op, message: format!("{id:?} is not a buffer of this device") }.into()
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.end();
+    }
 }

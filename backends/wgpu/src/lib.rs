@@ -8,9 +8,11 @@
 //! | `engine`, `batch` | recordings become batches, and batches submissions |
 //! | `bind`, `params` | bind groups of arrays, parameters of dispatches |
 //! | `memory`, `buffers` | allocation and upload; the pool of device memory |
-//! | `pipelines` | kernels, compiled once each; the one file with `unsafe` |
+//! | `pipelines`, `compile` | kernels, compiled once each; how one is made |
+//! | `prewarm`, `touch` | kernels compiled before they are needed; first dispatches, with no work |
+//! | [`cache`] | what was compiled, kept on disk |
 //! | `readback`, `inplace`, `worker` | results on their way to the host, by way of staging or in shared memory; the thread that waits for futures |
-//! | `error`, `late` | error scopes and the device's health; when errors are known |
+//! | `error`, `late`, `exit` | error scopes and the device's health; when errors are known; the end of the process |
 //! | `times`, `hash` | how long opening and compiling took; a quick hash |
 
 #![deny(unsafe_code)]
@@ -19,18 +21,31 @@ mod adapter;
 mod batch;
 mod bind;
 mod buffers;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod cache;
+#[cfg(target_arch = "wasm32")]
+#[path = "nocache.rs"]
+mod cache;
+#[expect(unsafe_code, reason = "modules and caches that wgpu does not check; see the SAFETY comments")]
+mod compile;
 mod engine;
 mod error;
+#[cfg(not(target_arch = "wasm32"))]
+#[expect(unsafe_code, reason = "a function for the end of the process; see the SAFETY comment")]
+mod exit;
 mod hash;
 #[cfg(not(target_arch = "wasm32"))]
 mod inplace;
 mod late;
 mod memory;
 mod params;
-#[expect(unsafe_code, reason = "modules without wgpu's run-time checks; see the SAFETY comment")]
 mod pipelines;
+#[cfg(not(target_arch = "wasm32"))]
+mod prewarm;
 mod readback;
 mod times;
+#[cfg(not(target_arch = "wasm32"))]
+mod touch;
 mod worker;
 
 use std::fmt;
@@ -39,15 +54,21 @@ use std::time::Duration;
 
 use kiln_array::kernel::KernelSpec;
 use kiln_array::recording::{BufferId, Recording};
+#[cfg(target_arch = "wasm32")]
+use kiln_array::warm::Report;
+use kiln_array::warm::WarmUp;
 use kiln_array::{Backend, Caps, DeviceInfo, DeviceKind, ErrorKind, Pending, Result};
 
 pub use adapter::{Options, devices};
 pub use times::{KernelTimes, OpenTimes};
 pub use wgpu;
 
+use compile::{Compiler, Render, Source};
 use engine::Engine;
 use error::Gpu;
-use pipelines::{Pipelines, Source};
+use pipelines::Pipelines;
+#[cfg(not(target_arch = "wasm32"))]
+use prewarm::Warming;
 
 /// How long a waiting thread polls before it blocks. Polling halves the latency of short work on a GPU.
 const SPIN: Duration = Duration::from_micros(100);
@@ -57,6 +78,24 @@ const SPIN: Duration = Duration::from_micros(100);
 pub struct Wgpu {
     engine: Arc<Engine>,
     open_times: OpenTimes,
+    #[cfg(not(target_arch = "wasm32"))]
+    warm_up_threads: usize,
+    /// Dropped after the last handle: nothing of this backend is in the driver any more.
+    #[cfg(not(target_arch = "wasm32"))]
+    _last: Arc<Last>,
+}
+
+/// Ends warm-ups with the last handle on a device.
+#[cfg(not(target_arch = "wasm32"))]
+struct Last(std::sync::Weak<Engine>);
+
+#[cfg(not(target_arch = "wasm32"))]
+impl Drop for Last {
+    fn drop(&mut self) {
+        let Some(engine) = self.0.upgrade() else { return };
+        engine.warming.cancel();
+        engine.warming.wait_a_while();
+    }
 }
 
 /// What a device did so far, and what it holds.
@@ -65,6 +104,8 @@ pub struct Wgpu {
 pub struct Counters {
     /// Kernels compiled, those that failed included.
     pub kernels_compiled: u64,
+    /// Calls that waited for a compile which somebody else had begun.
+    pub kernels_joined: u64,
     /// Dispatches recorded.
     pub dispatches: u64,
     /// Submissions made.
@@ -86,9 +127,14 @@ pub struct Counters {
 /// # Errors
 /// There is none, or it does not open; the error lists what there is.
 pub async fn open(options: &Options) -> Result<Wgpu> {
-    let adapter::Opened { device, queue, info, passthrough, times } = adapter::open(options).await?;
-    let source = if passthrough { Source::Msl } else { Source::Wgsl };
-    let mut wgpu = Wgpu::new(device, queue, &info, source, kiln_shaders::render)?;
+    #[cfg(not(target_arch = "wasm32"))]
+    let ahead = worker::Ahead::start(&options.cache);
+    let adapter::Opened { device, queue, info, source, times } = adapter::open(options).await?;
+    #[cfg(not(target_arch = "wasm32"))]
+    let cache = ahead.open(&adapter::environment(&info, &device));
+    #[cfg(target_arch = "wasm32")]
+    let cache = None;
+    let mut wgpu = Wgpu::new(device, queue, &info, source, cache, kiln_shaders::render)?;
     wgpu.open_times = times;
 
     // The device is ours, and so are its callbacks.
@@ -97,7 +143,16 @@ pub async fn open(options: &Options) -> Result<Wgpu> {
     gpu.device.on_uncaptured_error(Arc::new(move |error| health.uncaptured(&error)));
     let health = gpu.health.clone();
     gpu.device.set_device_lost_callback(move |_, reason| drop(health.lose(&reason)));
+    #[cfg(not(target_arch = "wasm32"))]
+    wgpu.begin(options.warm_up_threads);
     Ok(wgpu)
+}
+
+/// Runs `work` on a thread of its own which the end of the process waits for; `false` where there is none. For opening
+/// a device behind a program: drivers crash when the process ends while a thread is in them.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
+    worker::detached("kiln-open", work)
 }
 
 /// Computes on somebody else's wgpu device.
@@ -109,7 +164,7 @@ pub async fn open(options: &Options) -> Result<Wgpu> {
 /// The device's limits are below those of every WebGPU device.
 pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Wgpu> {
     let info = device.adapter_info();
-    Wgpu::new(device, queue, &info, Source::Wgsl, kiln_shaders::render)
+    Wgpu::new(device, queue, &info, Source::Wgsl, None, kiln_shaders::render)
 }
 
 impl Wgpu {
@@ -118,7 +173,8 @@ impl Wgpu {
         queue: wgpu::Queue,
         info: &wgpu::AdapterInfo,
         source: Source,
-        render: pipelines::Render,
+        cache: Option<Arc<cache::Cache>>,
+        render: Render,
     ) -> Result<Self> {
         let info = adapter::device_info(info);
         let limits = device.limits();
@@ -150,9 +206,29 @@ impl Wgpu {
         let target = kiln_shaders::Target { log_slots: caps.log_slots };
         let gpu = Gpu::new(device, queue, info.name.clone());
         let in_place = adapter::shares_memory(&info) && gpu.device.features().contains(adapter::IN_PLACE);
-        let pipelines = Pipelines::new(render, target, source);
+        let pipelines = Pipelines::new(Compiler::new(render, target, source, cache));
         let engine = Arc::new(Engine::new(gpu, info, caps, spin, in_place, pipelines));
-        Ok(Self { engine, open_times: OpenTimes::default() })
+        #[cfg(not(target_arch = "wasm32"))]
+        let last = Arc::new(Last(Arc::downgrade(&engine)));
+        Ok(Self {
+            engine,
+            open_times: OpenTimes::default(),
+            #[cfg(not(target_arch = "wasm32"))]
+            _last: last,
+            #[cfg(not(target_arch = "wasm32"))]
+            warm_up_threads: prewarm::default_threads(),
+        })
+    }
+
+    /// Warms up behind the program on so many threads, unless there are none; sees to it that the process's end is
+    /// waited for.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn begin(&mut self, threads: Option<usize>) {
+        self.warm_up_threads = threads.unwrap_or_else(prewarm::default_threads);
+        exit::remember(Arc::downgrade(&self.engine));
+        if self.warm_up_threads > 0 {
+            Warming::usual(&self.engine, self.warm_up_threads);
+        }
     }
 
     /// How long opening took; zero for a device that somebody else opened.
@@ -174,6 +250,7 @@ impl Wgpu {
         let (buffers, bytes_used, bytes_free) = state.memory.usage();
         Counters {
             kernels_compiled: self.engine.pipelines.compiled(),
+            kernels_joined: self.engine.pipelines.joined(),
             dispatches: state.dispatches,
             submissions: state.submissions,
             bind_groups: state.bind_groups.created(),
@@ -182,6 +259,40 @@ impl Wgpu {
             bytes_free,
             reads_in_place: state.reads_in_place,
         }
+    }
+
+    /// What the cache of compiled kernels did so far; `None` where nothing is kept.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[must_use]
+    pub fn cache_counters(&self) -> Option<cache::Counters> {
+        self.engine.pipelines.compiler.cache.as_ref().map(|cache| cache.counters().now())
+    }
+
+    /// Writes every compiled kernel of this device, and the list of those that the program used, to one file, to ship it
+    /// with the program. Returns the number of kernels.
+    ///
+    /// # Errors
+    /// Nothing is kept, or the file cannot be written.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn export_cache(&self, path: impl AsRef<std::path::Path>) -> Result<usize> {
+        self.cache("export").and_then(|cache| cache.export(path.as_ref()).map_err(|error| cache_error("export", error)))
+    }
+
+    /// Takes over the kernels of a file that [`export_cache`](Self::export_cache) wrote on the same adapter, driver and
+    /// version of Kiln. Whoever made the file decides what the driver runs: import only what you trust. Returns the number of
+    /// kernels; they are used by devices that are opened from now on, and by this one for kernels not yet compiled.
+    ///
+    /// # Errors
+    /// Nothing is kept, or the file is damaged, of another device, driver or version, or no export.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn import_cache(&self, path: impl AsRef<std::path::Path>) -> Result<usize> {
+        self.cache("import").and_then(|cache| cache.import(path.as_ref()).map_err(|error| cache_error("import", error)))
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn cache(&self, op: &'static str) -> Result<&Arc<cache::Cache>> {
+        let none = || cache_error(op, "compiled kernels are not kept".to_owned());
+        self.engine.pipelines.compiler.cache.as_ref().ok_or_else(none)
     }
 
     /// Hands recorded work to the device now, rather than with the next read or when there is more of it.
@@ -203,6 +314,11 @@ impl Wgpu {
     pub fn queue(&self) -> &wgpu::Queue {
         &self.engine.gpu.queue
     }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn cache_error(op: &'static str, message: String) -> kiln_array::Error {
+    ErrorKind::Backend { op, message }.into()
 }
 
 impl Backend for Wgpu {
@@ -238,10 +354,27 @@ impl Backend for Wgpu {
         self.engine.synchronize()
     }
 
-    fn warm(&self, kernels: &[KernelSpec]) -> Result<()> {
-        kernels
-            .iter()
-            .try_for_each(|spec| self.engine.pipelines.get(&self.engine.gpu, &Arc::new(spec.clone())).map(drop))
+    #[cfg(not(target_arch = "wasm32"))]
+    fn warm_up(&self) -> WarmUp {
+        Warming::usual(&self.engine, self.warm_up_threads).handle()
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn warm(&self, kernels: Vec<Arc<KernelSpec>>) -> WarmUp {
+        prewarm::Task::start(&self.engine, self.warm_up_threads, false, kernels).handle()
+    }
+
+    /// Nothing: a browser keeps no list.
+    #[cfg(target_arch = "wasm32")]
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::done(Report::default())
+    }
+
+    /// Asks the browser for the kernels, which compiles them behind the page.
+    #[cfg(target_arch = "wasm32")]
+    fn warm(&self, kernels: Vec<Arc<KernelSpec>>) -> WarmUp {
+        let warmed = kernels.iter().map(|spec| self.engine.pipelines.warm(&self.engine.gpu, spec));
+        WarmUp::done(Report { kernels: warmed.collect(), ..Report::default() })
     }
 }
 

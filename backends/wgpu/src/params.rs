@@ -11,7 +11,7 @@ use kiln_array::Result;
 use crate::error::{Gpu, lock};
 
 /// Bytes of one chunk; also the least that WebGPU grants to a uniform binding.
-const CHUNK: u32 = 64 << 10;
+pub(crate) const CHUNK: u32 = 64 << 10;
 const CHUNKS: usize = 4;
 
 /// Parameters are bound in sizes of a power of two from 256 bytes, so that kernels share layouts and bind groups.
@@ -29,7 +29,7 @@ impl ParamSize {
         Some(Self(bytes.next_power_of_two().trailing_zeros().max(MIN_LOG)))
     }
 
-    fn bytes(self) -> u32 {
+    pub(crate) fn bytes(self) -> u32 {
         1 << self.0
     }
 

@@ -15,9 +15,9 @@ use kiln_array::recording::{BufferId, Dispatch, MAP_GROUP, Operand, Recording, T
 use kiln_array::{Backend, Dtype};
 use smallvec::{SmallVec, smallvec};
 
+use crate::compile::{Render, Source};
 use crate::error::lock;
-use crate::pipelines::Source;
-use crate::{Options, Wgpu, adapter, open, pipelines};
+use crate::{Options, Wgpu, adapter, open};
 
 /// A device while no other test has one: several at a time deadlock in one driver that we met (NVIDIA on Linux).
 struct Turn {
@@ -52,11 +52,11 @@ fn device() -> Option<Turn> {
 }
 
 /// A device whose kernels are what `render` makes.
-fn device_with(render: pipelines::Render) -> Option<Turn> {
+fn device_with(render: Render) -> Option<Turn> {
     device()?;
     let turn = turn();
     let opened = pollster::block_on(adapter::open(&Options::new().allow_software(true))).expect("it opened before");
-    let gpu = Wgpu::new(opened.device, opened.queue, &opened.info, Source::Wgsl, render)
+    let gpu = Wgpu::new(opened.device, opened.queue, &opened.info, Source::Wgsl, None, render)
         .expect("its limits were enough before");
     Some(Turn { gpu, _turn: turn })
 }
@@ -103,6 +103,13 @@ fn dispatch(kernel: &Arc<KernelSpec>, inputs: [BufferId; 2], output: BufferId, l
 
 fn recording(dispatch: Dispatch) -> Recording {
     Recording { dispatches: vec![dispatch] }
+}
+
+/// The error of a kernel that is warmed up, if it has one.
+fn warm(gpu: &Wgpu, kernel: &Arc<KernelSpec>) -> Result<(), kiln_array::Error> {
+    let mut report = gpu.warm(vec![kernel.clone()]).wait();
+    assert_eq!(report.kernels.len(), 1);
+    report.kernels.remove(0).error.map_or(Ok(()), Err)
 }
 
 fn upload(gpu: &Wgpu, values: &[f32]) -> BufferId {

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use kiln_array::warm::Origin;
+
 /// The phases of opening a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenTimes {
@@ -21,11 +23,13 @@ pub struct OpenTimes {
 pub struct KernelTimes {
     /// The kernel's label.
     pub kernel: String,
-    /// Writing its WGSL.
+    /// Where it came from.
+    pub origin: Origin,
+    /// Writing its WGSL, and looking for it in the cache.
     pub render: Duration,
-    /// Parsing and validating it.
+    /// Parsing, validating and, on Vulkan, lowering it.
     pub module: Duration,
-    /// Lowering it and compiling it in the driver.
+    /// Compiling it in the driver; where wgpu translates the text, that too.
     pub pipeline: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The thread that waits for the device on behalf of futures. The only file that starts threads.
+//! The thread that waits for the device on behalf of futures, and threads for a while. The only file that starts threads.
 //!
 //! What enters: submissions that somebody awaits. What leaves: their callbacks have run. It starts with the first
 //! future that is polled before its result is there, sleeps while nobody awaits anything, and has ended when the backend
@@ -6,17 +6,77 @@
 //! does nothing.
 
 #[cfg(target_arch = "wasm32")]
-pub(crate) use browser::Worker;
+pub(crate) use browser::{Worker, side_by_side};
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use native::Worker;
+pub(crate) use native::{Ahead, Worker, detached, side_by_side};
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
     use std::sync::{Arc, OnceLock, mpsc};
     use std::thread::{self, JoinHandle};
 
+    use crate::cache::{self, Cache, CacheOptions};
     use crate::error::Gpu;
+    use crate::exit::Counted;
     use crate::readback::Slot;
+
+    /// Shaders are parsed and compiled by recursion.
+    const STACK: usize = 8 << 20;
+
+    /// Runs `work` on a thread of its own, which the process's end waits for; `false` where there is none.
+    pub(crate) fn detached(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+        let Some(counted) = Counted::new() else { return false };
+        let body = move || {
+            let _counted = counted;
+            // A panic is in the log by its hook; it must not end the count early or twice.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        };
+        thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body).is_ok()
+    }
+
+    /// Files of the cache that are read while the driver loads.
+    pub(crate) struct Ahead {
+        reading: Option<JoinHandle<cache::Ahead>>,
+        options: Option<CacheOptions>,
+    }
+
+    impl Ahead {
+        /// Begins to read.
+        pub(crate) fn start(options: &CacheOptions) -> Self {
+            let options = options.enabled.then(|| options.clone());
+            let reading = options.clone().and_then(|options| {
+                let name = "kiln-read-ahead".into();
+                thread::Builder::new().name(name).stack_size(STACK).spawn(move || cache::Ahead::read(&options)).ok()
+            });
+            Self { reading, options }
+        }
+
+        /// The cache of an environment, if there is to be one.
+        pub(crate) fn open(self, environment: &str) -> Option<Arc<Cache>> {
+            let options = self.options?;
+            let read = self.reading.and_then(|reading| reading.join().ok());
+            let read = read.unwrap_or_else(|| cache::Ahead::read(&options));
+            Cache::open(read, environment).map(Arc::new)
+        }
+    }
+
+    /// Calls `work` for each item, all at once where there are cores.
+    pub(crate) fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+        let Some((first, others)) = items.split_first() else { return };
+        if thread::available_parallelism().map_or(1, usize::from) == 1 {
+            return items.iter().for_each(work);
+        }
+        thread::scope(|scope| {
+            for other in others {
+                let work = &work;
+                if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || work(other)).is_err() {
+                    // The caller will find it missing and do it.
+                    break;
+                }
+            }
+            work(first);
+        });
+    }
 
     /// A submission that somebody awaits.
     struct Awaited {
@@ -87,6 +147,11 @@ mod browser {
 
     use crate::error::Gpu;
     use crate::readback::Slot;
+
+    /// Calls `work` for each item.
+    pub(crate) fn side_by_side<T>(items: &[T], work: impl Fn(&T)) {
+        items.iter().for_each(work);
+    }
 
     /// Nothing.
     #[derive(Default)]

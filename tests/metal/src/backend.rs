@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use kiln_array::backend::{Backend, Caps, DeviceInfo, DeviceKind, Pending};
 use kiln_array::kernel::{KernelKey, KernelSpec};
 use kiln_array::recording::{BufferId, Dispatch as Work, Recording};
+use kiln_array::warm::{Origin, Report, WarmUp, WarmedKernel};
 use kiln_array::{Dtype, ErrorKind, Result};
 use kiln_shaders::{Binding, GROUP_SIZE, Target, bindings};
 
@@ -220,8 +222,20 @@ impl Backend for Metal {
         Pending::ready(Ok(()))
     }
 
-    fn warm(&self, kernels: &[KernelSpec]) -> Result<()> {
-        kernels.iter().try_for_each(|spec| self.kernel(spec).map(drop))
+    /// Nothing: the host keeps no list of kernels.
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::done(Report::default())
+    }
+
+    /// Compiles at once.
+    fn warm(&self, kernels: Vec<Arc<KernelSpec>>) -> WarmUp {
+        let warmed = |spec: &Arc<KernelSpec>| {
+            let start = Instant::now();
+            let error = self.kernel(spec).err();
+            let origin = if error.is_some() { Origin::Failed } else { Origin::Compiled };
+            WarmedKernel { kernel: spec.label(), origin, time: start.elapsed(), error }
+        };
+        WarmUp::done(Report { kernels: kernels.iter().map(warmed).collect(), ..Report::default() })
     }
 }
 

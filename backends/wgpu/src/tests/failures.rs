@@ -7,7 +7,7 @@ use kiln_array::op::BinaryOp;
 use kiln_array::recording::BufferId;
 use kiln_array::{Backend, Error, ErrorKind};
 
-use super::{binary, compute, device, device_with, dispatch, read, recording, upload};
+use super::{binary, compute, device, device_with, dispatch, read, recording, upload, warm};
 
 #[track_caller]
 fn assert_backend_error(result: Result<Vec<u8>, Error>) {
@@ -51,7 +51,7 @@ fn a_kernel_that_does_not_compile_is_an_error_with_its_name_and_the_message() {
 #[test]
 fn a_kernel_above_the_devices_limits_is_an_error() {
     let Some(gpu) = device_with(|_, _| Ok("@compute @workgroup_size(65536) fn main() {}".into())) else { return };
-    let error = gpu.warm(&[(*binary(BinaryOp::Add)).clone()]).expect_err("65536 invocations");
+    let error = warm(&gpu, &binary(BinaryOp::Add)).expect_err("65536 invocations");
     assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
 }
 
@@ -60,7 +60,7 @@ fn a_renderer_that_panics_is_an_error() {
     let Some(gpu) = device_with(|_, _| panic!("no such operator")) else {
         return;
     };
-    let error = gpu.warm(&[(*binary(BinaryOp::Add)).clone()]).expect_err("it panicked");
+    let error = warm(&gpu, &binary(BinaryOp::Add)).expect_err("it panicked");
     assert!(error.to_string().contains("no such operator"), "{error}");
 }
 

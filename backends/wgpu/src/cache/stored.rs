@@ -1,0 +1,206 @@
+//! What is kept on disk, for people and for shipping: lists, checks, removal, export and import.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::entry::{Entry, hash};
+use super::folder::Folder;
+use super::manifest::Manifest;
+use super::{Cache, CacheOptions, manifest_of};
+
+/// The file that says what an environment is.
+pub(crate) const DEVICE: &str = "device.txt";
+
+const MAGIC: &[u8; 8] = b"KILNEX\x01\n";
+
+/// The files of one environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The environment's folder.
+    pub folder: PathBuf,
+    /// What it is, a line for each fact.
+    pub device: String,
+    /// The programs that have used it.
+    pub applications: Vec<String>,
+    /// Kernels.
+    pub kernels: usize,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
+/// What a check of all files found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Files whose checksum is right.
+    pub good: usize,
+    /// Files that will be made again, and why.
+    pub bad: Vec<(PathBuf, String)>,
+}
+
+fn root(options: &CacheOptions) -> Result<Option<Folder>, String> {
+    let path = options.folder()?;
+    if path.exists() { Folder::open(&path).map(Some) } else { Ok(None) }
+}
+
+/// Folders of environments in a root, by name.
+fn environments(root: &Folder) -> Vec<(u128, PathBuf)> {
+    let items = fs::read_dir(root.path()).into_iter().flatten().flatten();
+    let mut found: Vec<_> = items
+        .filter_map(|item| {
+            let name = item.file_name().into_string().ok().filter(|name| name.len() == 32)?;
+            Some((u128::from_str_radix(&name, 16).ok()?, item.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == ending)
+}
+
+/// What is kept, by environment.
+///
+/// # Errors
+/// The folder is not this user's alone.
+pub fn list(options: &CacheOptions) -> Result<Vec<Stored>, String> {
+    let Some(root) = root(options)? else { return Ok(Vec::new()) };
+    let stored = environments(&root).into_iter().filter_map(|(_, path)| {
+        let folder = Folder::open(&path).ok()?;
+        let files = folder.files();
+        let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let mut applications: Vec<_> =
+            files.iter().filter(|file| has_ending(&file.path, "kernels")).filter_map(|file| stem(&file.path)).collect();
+        applications.sort();
+        Some(Stored {
+            device: folder
+                .read(DEVICE)
+                .ok()?
+                .map_or_else(String::new, |text| String::from_utf8_lossy(&text).into_owned()),
+            applications,
+            kernels: files.iter().filter(|file| has_ending(&file.path, "bin")).count(),
+            bytes: files.iter().map(|file| file.bytes).sum(),
+            folder: path,
+        })
+    });
+    Ok(stored.collect())
+}
+
+/// Checks every file's checksum; changes nothing.
+///
+/// # Errors
+/// The folder is not this user's alone.
+pub fn verify(options: &CacheOptions) -> Result<Verified, String> {
+    let mut verified = Verified::default();
+    let Some(root) = root(options)? else { return Ok(verified) };
+    for (environment, path) in environments(&root) {
+        let folder = Folder::open(&path)?;
+        for file in folder.files() {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let read = folder.read(&name).map_err(|error| error.to_string());
+            let checked = read.and_then(|bytes| check(&name, &bytes.unwrap_or_default(), environment));
+            match checked {
+                Ok(()) => verified.good += 1,
+                Err(reason) => verified.bad.push((file.path, reason)),
+            }
+        }
+    }
+    Ok(verified)
+}
+
+/// Whether a file of an environment is what it should be.
+fn check(name: &str, bytes: &[u8], environment: u128) -> Result<(), String> {
+    match name.rsplit_once('.') {
+        Some((key, "bin")) => {
+            let key = u128::from_str_radix(key, 16).map_err(|_| "its name is no key".to_owned())?;
+            Entry::decode(bytes, environment, key).map(drop).map_err(str::to_owned)
+        }
+        Some((_, "kernels")) => {
+            let text = str::from_utf8(bytes).map_err(|error| error.to_string())?;
+            Manifest::read(text).map(drop).map_err(str::to_owned)
+        }
+        _ if name == DEVICE && hash(bytes) == environment => Ok(()),
+        _ if name == DEVICE => Err("it describes another environment".to_owned()),
+        _ => Err("it is no cache file".to_owned()),
+    }
+}
+
+/// Removes everything that is kept.
+///
+/// # Errors
+/// The folder is not this user's alone, or a file cannot be removed.
+pub fn clear(options: &CacheOptions) -> Result<(), String> {
+    let Some(root) = root(options)? else { return Ok(()) };
+    fs::remove_dir_all(root.path()).map_err(|error| format!("{}: {error}", root.path().display()))
+}
+
+impl Cache {
+    /// Writes the kernels of this environment and the program's list of them to one file.
+    pub(crate) fn export(&self, path: &Path) -> Result<usize, String> {
+        self.save();
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.environment.to_le_bytes());
+        let mut count = 0;
+        let manifest = manifest_of(&self.application);
+        for file in self.folder.files() {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !has_ending(&file.path, "bin") && name != manifest {
+                continue;
+            }
+            let Ok(Some(contents)) = self.folder.read(&name) else { continue };
+            if check(&name, &contents, self.environment).is_ok() {
+                let name = if name == manifest { "kernels" } else { &name };
+                for part in [name.as_bytes(), &contents] {
+                    bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
+                    bytes.extend(part);
+                }
+                count += usize::from(name != "kernels");
+            }
+        }
+        let sum = hash(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        let written = fs::File::create(path).and_then(|mut file| file.write_all(&bytes));
+        written.map(|()| count).map_err(|error: io::Error| format!("{}: {error}", path.display()))
+    }
+
+    /// Takes over the kernels of a file that [`export`](Self::export) wrote on a device like this one.
+    pub(crate) fn import(&self, path: &Path) -> Result<usize, String> {
+        let said = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        let bytes = fs::read(path).map_err(|error| said(&error))?;
+        let body = bytes.len().checked_sub(16).map(|at| bytes.split_at(at));
+        let Some((body, _)) = body.filter(|(body, sum)| hash(body).to_le_bytes() == *sum && body.starts_with(MAGIC))
+        else {
+            return Err(said(&"it is no export, or damaged"));
+        };
+        let Some((environment, mut rest)) = body[MAGIC.len()..].split_at_checked(16) else {
+            return Err(said(&"it is too short"));
+        };
+        if environment != self.environment.to_le_bytes() {
+            return Err(said(&"it comes from another device, driver or version of Kiln"));
+        }
+        let mut count = 0;
+        while !rest.is_empty() {
+            let name = part(&mut rest).and_then(|name| str::from_utf8(name).ok()).ok_or_else(|| said(&"a bad name"))?;
+            let contents = part(&mut rest).ok_or_else(|| said(&"it ends too early"))?;
+            // Names come from somebody else's file: only those of a key or of the list are taken.
+            let own = if name == "kernels" { manifest_of(&self.application) } else { name.to_owned() };
+            check(&own, contents, self.environment).map_err(|reason| said(&format!("{name:?}: {reason}")))?;
+            if own == DEVICE || own.contains(['/', '\\']) {
+                return Err(said(&format!("{name:?} is no kernel")));
+            }
+            self.folder.write(&own, contents).map_err(|error| said(&error))?;
+            count += usize::from(name != "kernels");
+        }
+        Ok(count)
+    }
+}
+
+/// Takes the next part with its length before it.
+fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, after) = rest.split_at_checked(4)?;
+    let length = u32::from_le_bytes(length.try_into().ok()?);
+    let (part, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = after;
+    Some(part)
+}

@@ -1,0 +1,315 @@
+//! One kernel: from its specification to a pipeline.
+//!
+//! ```text
+//! specification ─ render ─▶ WGSL ─ naga ─▶ SPIR-V or MSL ─ driver ─▶ pipeline
+//!                             └─ key ─▶ cache: the lowered text, the driver's own form
+//! ```
+//! What enters: a specification. What leaves: a kernel that can be dispatched. Decided: on Vulkan, and on Metal with
+//! passthrough, text is lowered here and handed over as it is, so that a cached one skips naga; elsewhere wgpu translates
+//! the WGSL. What the driver made of a kernel is kept where wgpu can ask for it, which is on Vulkan; a driver that refuses
+//! its own blob is asked again without.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kiln_array::kernel::KernelSpec;
+use kiln_array::warm::Origin;
+use kiln_array::{Error, ErrorKind, Result};
+use kiln_shaders::{Binding, ENTRY, GROUP_SIZE, Msl, Target};
+
+use crate::cache::{Cache, Entry, hash};
+use crate::error::{Gpu, lock};
+use crate::hash::FastHash;
+use crate::params::{ParamLayouts, ParamSize};
+use crate::times::{KernelTimes, Stopwatch};
+
+/// Makes WGSL of a specification: `kiln_shaders::render`, and where tests put something else.
+pub(crate) type Render = fn(&KernelSpec, Target) -> Result<String, kiln_shaders::Error>;
+
+/// The language in which kernels are handed to wgpu.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// WGSL, which wgpu translates for the driver.
+    Wgsl,
+    /// SPIR-V for Vulkan, past wgpu's translation.
+    Spirv,
+    /// MSL for Metal, past wgpu's translation.
+    Msl,
+}
+
+/// Which storage bindings a kernel has: bit I is set where binding I is written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Bindings {
+    pub(crate) count: u32,
+    written: u64,
+}
+
+impl Bindings {
+    fn of(spec: &KernelSpec) -> Self {
+        let mut bindings = Self { count: 0, written: 0 };
+        for binding in kiln_shaders::bindings(spec) {
+            bindings.written |= u64::from(binding == Binding::Write) << bindings.count;
+            bindings.count += 1;
+        }
+        bindings
+    }
+
+    /// Whether a binding is written.
+    pub(crate) fn is_written(self, binding: u32) -> bool {
+        self.written >> binding & 1 == 1
+    }
+}
+
+/// A compiled kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) pipeline: wgpu::ComputePipeline,
+    pub(crate) layout: wgpu::BindGroupLayout,
+    pub(crate) bindings: Bindings,
+    pub(crate) param_size: ParamSize,
+    /// Where it came from.
+    pub(crate) origin: Origin,
+    /// The key of its text in the cache.
+    pub(crate) key: u128,
+    /// Whether the program has used it.
+    pub(crate) used: AtomicBool,
+}
+
+/// Makes kernels on one device.
+pub(crate) struct Compiler {
+    render: Render,
+    target: Target,
+    source: Source,
+    layouts: Mutex<HashMap<Bindings, wgpu::BindGroupLayout, FastHash>>,
+    pub(crate) param_layouts: ParamLayouts,
+    pub(crate) cache: Option<Arc<Cache>>,
+}
+
+impl Compiler {
+    pub(crate) fn new(render: Render, target: Target, source: Source, cache: Option<Arc<Cache>>) -> Self {
+        Self { render, target, source, layouts: Mutex::default(), param_layouts: ParamLayouts::default(), cache }
+    }
+
+    /// Text, module, pipeline.
+    pub(crate) fn build(&self, gpu: &Gpu, spec: &KernelSpec, label: &str) -> Result<(Kernel, KernelTimes)> {
+        let mut watch = Stopwatch::start();
+        let wgsl = (self.render)(spec, self.target).map_err(|error| refusal(label, error.to_string()))?;
+        let words = spec.param_names().len();
+        let param_size = ParamSize::of(words)
+            .ok_or_else(|| refusal(label, format!("its {words} words of parameters do not fit a uniform binding")))?;
+        let bindings = Bindings::of(spec);
+        let limit = gpu.device.limits().max_storage_buffers_per_shader_stage;
+        if bindings.count > limit.min(u64::BITS) {
+            let message = format!("it has {} storage buffers, the device's limit is {limit}", bindings.count);
+            return Err(refusal(label, message));
+        }
+        let layout = self.layout(gpu, bindings);
+        let key = self.cache.as_ref().map_or(0, |_| hash(wgsl.as_bytes()));
+        let known = self.cache.as_ref().and_then(|cache| cache.get(key)).unwrap_or_default();
+        let render = watch.lap();
+
+        let refused = |error: Error| match error.kind() {
+            ErrorKind::Backend { message, .. } => refusal(label, message.clone()),
+            _ => error,
+        };
+        let lowered = self.lower(gpu, spec, label, wgsl, &known).map_err(refused)?;
+        let module_time = watch.lap();
+
+        let create = |cache: Option<&wgpu::PipelineCache>| {
+            gpu.scoped("compile", || {
+                let params = self.param_layouts.get(&gpu.device, param_size);
+                let pipeline_layout = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                    label: Some(label),
+                    bind_group_layouts: &[Some(&params), Some(&layout)],
+                    immediate_size: 0,
+                });
+                gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                    label: Some(label),
+                    layout: Some(&pipeline_layout),
+                    module: &lowered.module,
+                    entry_point: Some(&lowered.entry),
+                    compilation_options: wgpu::PipelineCompilationOptions {
+                        // Our kernels write workgroup memory before they read it.
+                        zero_initialize_workgroup_memory: false,
+                        ..Default::default()
+                    },
+                    cache,
+                })
+            })
+        };
+        let mut driver_hit = false;
+        let mut blob = Vec::new();
+        let keeps_blobs = self.cache.is_some() && gpu.device.features().contains(wgpu::Features::PIPELINE_CACHE);
+        let pipeline = if keeps_blobs {
+            let (given, made) = (!known.blob.is_empty(), |data: Option<&[u8]>| pipeline_cache(gpu, data));
+            let filled = if given { made(Some(&known.blob)).ok() } else { None };
+            let created = filled.as_ref().map(|cache| create(Some(cache)));
+            match created {
+                Some(Ok(pipeline)) => {
+                    driver_hit = true;
+                    pipeline
+                }
+                // Nothing kept, or the driver does not want it.
+                _ => {
+                    let empty = made(None).map_err(refused)?;
+                    let pipeline = create(Some(&empty)).map_err(refused)?;
+                    blob = empty.get_data().unwrap_or_default();
+                    pipeline
+                }
+            }
+        } else {
+            create(None).map_err(refused)?
+        };
+        if let Some(cache) = &self.cache {
+            let counters = cache.counters();
+            let text = self.source != Source::Wgsl;
+            count(text && lowered.cached, text, &counters.text_hits, &counters.text_misses);
+            count(driver_hit, keeps_blobs, &counters.driver_hits, &counters.driver_misses);
+            let blob = if driver_hit { known.blob } else { blob };
+            if (text && !lowered.cached) || (keeps_blobs && !driver_hit && !blob.is_empty()) {
+                cache.put(key, Entry { text: lowered.text, blob });
+                Cache::save_soon(cache);
+            }
+        }
+        let origin = match (lowered.cached, driver_hit) {
+            (_, true) => Origin::CachedDriver,
+            (true, false) => Origin::CachedText,
+            (false, false) => Origin::Compiled,
+        };
+        let pipeline_time = watch.lap();
+        log::debug!("kiln: {label}: {origin}; text {render:?}, naga {module_time:?}, driver {pipeline_time:?}");
+        let times =
+            KernelTimes { kernel: label.to_owned(), origin, render, module: module_time, pipeline: pipeline_time };
+        let used = AtomicBool::new(false);
+        Ok((Kernel { pipeline, layout, bindings, param_size, origin, key, used }, times))
+    }
+
+    /// The module, from the cache's text if it has one.
+    fn lower(&self, gpu: &Gpu, spec: &KernelSpec, label: &str, wgsl: String, known: &Entry) -> Result<Lowered> {
+        let refuse = |error: kiln_shaders::Error| refusal(label, error.to_string());
+        match self.source {
+            Source::Wgsl => {
+                let module = gpu.scoped("compile", || create_module(&gpu.device, label, wgsl))?;
+                Ok(Lowered { module, entry: ENTRY.to_owned(), text: Vec::new(), cached: false })
+            }
+            Source::Spirv => {
+                let kept = words(&known.text);
+                let cached = kept.is_some();
+                let spirv = kept.map_or_else(|| kiln_shaders::spirv(&wgsl).map_err(refuse), Ok)?;
+                let text = spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+                let module = gpu.scoped("compile", || create_spirv_module(&gpu.device, label, spirv))?;
+                Ok(Lowered { module, entry: ENTRY.to_owned(), text, cached })
+            }
+            Source::Msl => {
+                // The entry point's name stands before the text.
+                let kept = str::from_utf8(&known.text).ok().and_then(|text| text.split_once('\n'));
+                let kept = kept.map(|(entry, text)| Msl { entry: entry.to_owned(), text: text.to_owned() });
+                let cached = kept.is_some();
+                let Msl { text, entry } =
+                    kept.map_or_else(|| kiln_shaders::metal_passthrough(spec, &wgsl).map_err(refuse), Ok)?;
+                let kept = format!("{entry}\n{text}").into_bytes();
+                let module = gpu.scoped("compile", || create_msl_module(&gpu.device, label, text, &entry))?;
+                Ok(Lowered { module, entry, text: kept, cached })
+            }
+        }
+    }
+
+    /// The layout of storage bindings, shared by all kernels with the same ones.
+    fn layout(&self, gpu: &Gpu, bindings: Bindings) -> wgpu::BindGroupLayout {
+        let mut layouts = lock(&self.layouts);
+        let create = || {
+            let entries: Vec<_> = (0..bindings.count)
+                .map(|binding| wgpu::BindGroupLayoutEntry {
+                    binding,
+                    visibility: wgpu::ShaderStages::COMPUTE,
+                    ty: wgpu::BindingType::Buffer {
+                        ty: wgpu::BufferBindingType::Storage { read_only: !bindings.is_written(binding) },
+                        has_dynamic_offset: false,
+                        min_binding_size: None,
+                    },
+                    count: None,
+                })
+                .collect();
+            let descriptor = wgpu::BindGroupLayoutDescriptor { label: Some("kiln.arrays"), entries: &entries };
+            gpu.device.create_bind_group_layout(&descriptor)
+        };
+        layouts.entry(bindings).or_insert_with(create).clone()
+    }
+}
+
+/// A kernel as wgpu takes it.
+struct Lowered {
+    module: wgpu::ShaderModule,
+    entry: String,
+    /// The lowered text, for the cache.
+    text: Vec<u8>,
+    cached: bool,
+}
+
+fn count(hit: bool, asked: bool, hits: &std::sync::atomic::AtomicU64, misses: &std::sync::atomic::AtomicU64) {
+    if asked {
+        if hit { hits } else { misses }.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The words of SPIR-V that was kept; `None` for what is none.
+fn words(bytes: &[u8]) -> Option<Vec<u32>> {
+    const MAGIC: u32 = 0x0723_0203;
+    let words: Vec<u32> = bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes)).collect();
+    (bytes.len().is_multiple_of(4) && words.first() == Some(&MAGIC)).then_some(words)
+}
+
+/// The error of a kernel that does not compile.
+pub(crate) fn refusal(label: &str, message: String) -> Error {
+    ErrorKind::Kernel { kernel: label.to_owned(), message }.into()
+}
+
+fn create_module(device: &wgpu::Device, label: &str, wgsl: String) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptor { label: Some(label), source: wgpu::ShaderSource::Wgsl(wgsl.into()) };
+    // SAFETY: the text comes from `kiln_shaders::render` alone, whose kernels keep these rules: every index into a
+    // storage or workgroup array is guarded by the lengths in the parameters, which planners keep within the buffers
+    // bound; every loop is finite; integer divisors are guarded; workgroup memory is written before it is read.
+    unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
+}
+
+fn create_spirv_module(device: &wgpu::Device, label: &str, spirv: Vec<u32>) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
+        label: Some(label),
+        entry_points: vec![wgpu::PassthroughShaderEntryPoint {
+            name: ENTRY.into(),
+            workgroup_size: (GROUP_SIZE, 1, 1),
+        }]
+        .into(),
+        spirv: Some(spirv.into()),
+        ..Default::default()
+    };
+    // SAFETY: naga's translation of WGSL that keeps the rules above, made by this process or, under a checksum, by one of
+    // the same Kiln, naga, device and driver. Its bindings are numbered from 0 without a gap, as wgpu expects them.
+    unsafe { device.create_shader_module_passthrough(descriptor) }
+}
+
+fn create_msl_module(device: &wgpu::Device, label: &str, text: String, entry: &str) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
+        label: Some(label),
+        entry_points: vec![wgpu::PassthroughShaderEntryPoint {
+            name: entry.into(),
+            workgroup_size: (GROUP_SIZE, 1, 1),
+        }]
+        .into(),
+        msl: Some(text.into()),
+        ..Default::default()
+    };
+    // SAFETY: naga's translation of WGSL that keeps the rules above, from here or from the cache as SPIR-V is;
+    // `metal_passthrough` changes where threadgroup variables are declared, and its buffer slots are those of the layout.
+    unsafe { device.create_shader_module_passthrough(descriptor) }
+}
+
+fn pipeline_cache(gpu: &Gpu, data: Option<&[u8]>) -> Result<wgpu::PipelineCache> {
+    gpu.scoped("compile", || {
+        let descriptor = wgpu::PipelineCacheDescriptor { label: Some("kiln"), data, fallback: true };
+        // SAFETY: the data are what `get_data` gave for this kernel on this adapter and driver: the cache's checksum and
+        // environment say so before they come here.
+        unsafe { gpu.device.create_pipeline_cache(&descriptor) }
+    })
+}

@@ -1,0 +1,120 @@
+//! The end of the process: warm-ups stop, files are written, and nobody is left inside the driver.
+//!
+//! Drivers crash when their libraries go while a thread of ours is in one, and `std::process::exit` runs no destructor. So
+//! we register a function with the C library, which runs at every regular end of the process: it forbids new work, saves
+//! what is unsaved, and waits, two seconds at most, until our threads are gone. Functions run in the reverse order of their
+//! registration, and drivers register theirs when they compile for the first time: so while threads of ours are in a driver,
+//! ours is registered again and again, to stay the last.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, Once, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::error::lock;
+
+/// How long the end of the process may be held up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+static EXITING: AtomicBool = AtomicBool::new(false);
+static THREADS: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+static ENGINES: Mutex<Vec<Weak<Engine>>> = Mutex::new(Vec::new());
+
+/// Whether the process ends: no work is begun.
+pub(crate) fn is_exiting() -> bool {
+    EXITING.load(Ordering::Relaxed)
+}
+
+/// Counts a thread of ours until it is dropped.
+pub(crate) struct Counted(());
+
+impl Counted {
+    /// Counts one; `None` when the process ends.
+    pub(crate) fn new() -> Option<Self> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(register);
+        let mut threads = lock(&THREADS);
+        if is_exiting() {
+            return None;
+        }
+        *threads += 1;
+        Some(Self(()))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *lock(&THREADS) -= 1;
+        ENDED.notify_all();
+    }
+}
+
+/// Saves the files of a device when the process ends.
+pub(crate) fn remember(engine: Weak<Engine>) {
+    let mut engines = lock(&ENGINES);
+    engines.retain(|engine| engine.strong_count() > 0);
+    engines.push(engine);
+}
+
+unsafe extern "C" {
+    /// The C library's: calls a function when the process ends regularly.
+    fn atexit(function: extern "C" fn()) -> std::ffi::c_int;
+}
+
+/// Makes our function the first that runs at the end of the process.
+fn register() {
+    // SAFETY: every C library has `atexit`; the function stays valid, takes nothing and does not unwind.
+    if unsafe { atexit(at_exit) } != 0 {
+        log::debug!("kiln: the C library takes no further function for the end of the process");
+    }
+}
+
+/// Keeps our function the first until `is_over`, for threads that are in a driver meanwhile.
+pub(crate) fn stay_first(is_over: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_exiting() && !is_over() {
+        register();
+        // Most of what a driver registers comes with its first kernel.
+        let early = start.elapsed() < Duration::from_millis(500);
+        pause(if early { Duration::from_micros(250) } else { Duration::from_millis(2) });
+    }
+}
+
+/// Sleeps, but not beyond the end of the process.
+pub(crate) fn pause(time: Duration) {
+    let start = Instant::now();
+    let mut threads = lock(&THREADS);
+    while let Some(rest) = time.checked_sub(start.elapsed())
+        && !is_exiting()
+    {
+        threads = ENDED.wait_timeout(threads, rest).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+extern "C" fn at_exit() {
+    // Nothing may unwind into the C library.
+    let _ = std::panic::catch_unwind(end);
+}
+
+fn end() {
+    let start = Instant::now();
+    // Registered more than once, run once.
+    if EXITING.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    ENDED.notify_all();
+    let engines: Vec<_> =
+        ENGINES.try_lock().map(|engines| engines.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default();
+    for engine in &engines {
+        engine.end();
+    }
+    let mut threads = lock(&THREADS);
+    while *threads > 0 {
+        let Some(rest) = PATIENCE.checked_sub(start.elapsed()) else { break };
+        threads = ENDED.wait_timeout(threads, rest).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    drop(threads);
+    // What these handles alone still hold must not be dropped now: drivers may be half gone.
+    std::mem::forget(engines);
+}
