@@ -30,6 +30,11 @@ pub(crate) fn run() -> Result<(), String> {
         process::run(command.args(["check", "--quiet", "--package", "kiln", "--lib", "--target", target]))?;
         println!("checked: {target} ({:.0} s)", start.elapsed().as_secs_f32());
     }
+    verdict(&unchecked)
+}
+
+/// What could not be checked is an error when required.
+pub(crate) fn verdict(unchecked: &[&str]) -> Result<(), String> {
     let required = std::env::var(REQUIRE).is_ok_and(|value| value == "1");
     if required && !unchecked.is_empty() {
         return Err(format!("{REQUIRE}=1, but not checked: {}", unchecked.join(", ")));
@@ -39,8 +44,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// A cargo that can check for `target`, with what it needs in its environment.
 fn checker(target: &str) -> Result<Option<Command>, String> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    if has_target(Path::new(&rustc), target) {
+    if has_target(&rustc(), target) {
         return Ok(Some(process::cargo()));
     }
     if !debian_builds_std() {
@@ -62,6 +66,19 @@ fn checker(target: &str) -> Result<Option<Command>, String> {
         // Macros are compiled here, and run too seldom to be worth optimising.
         .args(["--config", "profile.dev.package.'*'.opt-level=0"]);
     Ok(Some(command))
+}
+
+/// Whether the toolchain can both compile and link for `target`: its own linker is there.
+pub(crate) fn has_linker(target: &str) -> bool {
+    let rustc = rustc();
+    let name = format!("rust-lld{}", std::env::consts::EXE_SUFFIX);
+    let of_host = ask(&rustc, &["--print", "target-libdir"]).map(PathBuf::from);
+    has_target(&rustc, target) && of_host.is_some_and(|lib| lib.with_file_name("bin").join(name).is_file())
+}
+
+/// The compiler that cargo would take.
+fn rustc() -> PathBuf {
+    std::env::var_os("RUSTC").map_or_else(|| "rustc".into(), PathBuf::from)
 }
 
 /// Whether `rustc` comes with a compiled standard library for `target`.

@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod apple;
 mod check;
 mod cross;
 mod layers;
+mod macho;
 mod metal;
 mod metal_report;
 mod process;
@@ -29,6 +31,8 @@ usage: cargo xtask COMMAND
                                 kernel, as one Markdown page
   check                         everything CI runs, in order, with the time of each step
   cross                         type checks for targets that are not the host
+  cross --link                  links the suite for macOS with stubs of its libraries and reads
+                                the binary (minutes when cold)
   layers                        dependencies run one way, unsafe stays where it is allowed
   sizes                         median and longest file per crate, against the limits
 
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         ("test", _) => suite::run(rest),
         ("check", []) => check::run(),
         ("cross", []) => cross::run(),
+        ("cross", [flag]) if flag == "--link" => apple::run(),
         ("layers", []) => layers::run(),
         ("metal-report", arguments) => metal_report::run(arguments),
         ("sizes", []) => sizes::run(),
