@@ -23,6 +23,7 @@
 //! expression is part of that one kernel. Shapes, strides and scalars are parameters: one structure has a
 //! handful of kernels (by rank, by whether elements lie together, by whether tiles are full), whatever the sizes.
 //!
+//! [`first_call`] says why the first call of a process is slow and what is done about it.
 //! [`tour`] shows everything once, with examples. [`semantics`] states once what operations mean. Reductions and scans combine in one [`order`], so sums have the same
 //! bits on every device.
 
@@ -35,6 +36,8 @@ mod open;
 pub mod semantics {}
 #[doc = include_str!("../docs/tour.md")]
 pub mod tour {}
+#[doc = include_str!("../docs/first-call.md")]
+pub mod first_call {}
 #[cfg(not(target_arch = "wasm32"))]
 mod warm;
 

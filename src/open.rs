@@ -80,8 +80,8 @@ impl Options {
 
     /// What the environment asks for: `KILN_BACKEND=cpu|vulkan|metal|dx12|webgpu`; `KILN_ADAPTER`, a part of a device's
     /// name or its number in [`devices_async`]; `KILN_METAL_PASSTHROUGH=1`; `KILN_PREWARM=THREADS`, 0 for none;
-    /// `KILN_CACHE=0`, `KILN_CACHE_DIR`, `KILN_CACHE_BYTES`. What the builder says comes first. [`open`](crate::open) uses
-    /// these.
+    /// `KILN_CACHE=0`, `KILN_CACHE_DIR`, `KILN_CACHE_BYTES`, `KILN_APPLICATION`. What the builder says comes first.
+    /// [`open`](crate::open) uses these.
     pub fn from_env() -> Self {
         Self { from_env: true, ..Self::default() }
     }
@@ -131,8 +131,8 @@ impl Options {
         self
     }
 
-    /// The name under which the kernels that this program uses are remembered: that of its executable unless this says
-    /// otherwise.
+    /// The name under which the kernels that this program uses are remembered: that of its executable unless this or
+    /// `KILN_APPLICATION` says otherwise.
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.cache.application = Some(name.into());
         self
@@ -215,6 +215,9 @@ impl Options {
         }
         if self.cache.max_bytes.is_none() {
             self.cache.max_bytes = number("KILN_CACHE_BYTES")?;
+        }
+        if self.cache.application.is_none() {
+            self.cache.application = variable("KILN_APPLICATION")?;
         }
         if self.cache.folder.is_none() {
             // Any bytes that the system takes for a path.

@@ -155,10 +155,19 @@ async fn adapters(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<wg
 /// Opens the device that the options ask for.
 pub(crate) async fn open(options: &Options) -> Result<Opened> {
     let mut watch = Stopwatch::start();
-    let instance = instance(options.backends);
-    let mut times = OpenTimes { instance: watch.lap(), ..OpenTimes::default() };
-    let found = adapters(&instance, options.backends).await;
-    let infos: Vec<_> = found.iter().map(wgpu::Adapter::get_info).collect();
+    let mut times = OpenTimes::default();
+    let (mut found, mut infos) = (Vec::new(), Vec::new());
+    for backends in turns(options.backends, options.adapter.is_some(), cfg!(windows)) {
+        let instance = instance(backends);
+        times.instance += watch.lap();
+        found.extend(adapters(&instance, backends).await);
+        infos = found.iter().map(wgpu::Adapter::get_info).collect::<Vec<_>>();
+        let best = choose(&infos, options, &mut Vec::new()).first().map(|&at| infos[at].device_type);
+        times.adapter += watch.lap();
+        if best == Some(wgpu::DeviceType::DiscreteGpu) {
+            break;
+        }
+    }
     let mut reasons = Vec::new();
     for at in choose(&infos, options, &mut reasons) {
         times.adapter += watch.lap();
@@ -194,6 +203,17 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     }
     let reason = if infos.is_empty() { "there is no adapter".to_owned() } else { reasons.join("; ") };
     Err(ErrorKind::NoDevice { wanted: wanted(options), reason }.into())
+}
+
+/// The graphics APIs to load, in turn: on a platform with two, the second cannot win over a discrete GPU of the first, and
+/// loading it takes as long as everything else. A number counts the adapters of all.
+fn turns(wanted: wgpu::Backends, named: bool, has_two: bool) -> Vec<wgpu::Backends> {
+    let first = wgpu::Backends::VULKAN;
+    if named || !has_two || !wanted.contains(first) || wanted == first {
+        vec![wanted]
+    } else {
+        vec![first, wanted - first]
+    }
 }
 
 /// The adapters to try, best first, by their place in the list; why not the others.
@@ -332,6 +352,16 @@ mod tests {
 
     fn chosen(options: &Options) -> Vec<usize> {
         choose(&machine(), options, &mut Vec::new())
+    }
+
+    #[test]
+    fn apis_are_loaded_in_turn_where_there_are_two() {
+        let (all, vulkan, dx12) = (wgpu::Backends::all(), wgpu::Backends::VULKAN, wgpu::Backends::DX12);
+        assert_eq!(turns(all, false, false), [all]);
+        assert_eq!(turns(all, true, true), [all]);
+        assert_eq!(turns(dx12, false, true), [dx12]);
+        assert_eq!(turns(vulkan, false, true), [vulkan]);
+        assert_eq!(turns(vulkan | dx12, false, true), [vulkan, dx12]);
     }
 
     #[test]

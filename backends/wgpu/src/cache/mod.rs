@@ -327,6 +327,8 @@ impl Cache {
     /// Writes what is to be written. Several threads may call it; one at a time writes.
     pub(crate) fn save(&self) {
         let mut written = lock(&self.saving);
+        // What nobody asked for by now can be read when somebody does.
+        lock(&self.ahead).clear();
         let Unsaved { entries, used, touched } = std::mem::take(&mut *lock(&self.unsaved));
         for key in touched {
             self.folder.touch(&file_of(key));
