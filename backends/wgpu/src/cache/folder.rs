@@ -1,4 +1,4 @@
-//! A private folder of small files that many processes share. The only file of Kiln that touches the disk.
+//! A private folder of small files that many processes share. With `stored`, the only file of Kiln that touches the disk.
 //!
 //! What enters: names and bytes. What leaves: bytes that were written whole, or a reason. Decided: a file is written under
 //! a name of its own that did not exist, then renamed, so that nobody sees half of one, and a process that is killed
