@@ -104,7 +104,7 @@ impl Options {
     }
 
     /// How many threads compile behind the program what it used in earlier processes, from the moment the device is
-    /// open: half of the machine's cores unless this or `KILN_PREWARM` says otherwise, and none on a single core. With 0
+    /// open: half of the machine's cores, eight at most, unless this or `KILN_PREWARM` says otherwise, and none on a single core. With 0
     /// nothing starts by itself; [`Device::warm_up`](crate::Device::warm_up) still does.
     pub fn prewarm(self, threads: usize) -> Self {
         Self { warm_up_threads: Some(threads), ..self }
@@ -296,14 +296,13 @@ fn strange(name: &str, word: &str, reason: &str) -> kiln_array::Error {
 
 /// Opens the best device: a GPU, or the CPU where there is none. `KILN_BACKEND` and `KILN_ADAPTER` choose another.
 ///
+/// After [`warm_up`](crate::warm_up) it takes the device that is being opened since then, as the environment was then.
+///
 /// # Errors
 /// The environment asks for a device that is not there.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn open() -> Result<Device> {
-    match warm::take() {
-        Some(opening) => opening.wait(),
-        None => Options::from_env().open(),
-    }
+    warm::take().unwrap_or_else(|| Options::from_env().open())
 }
 
 /// [`open`](crate::open) without blocking; the only way in a browser.
@@ -312,8 +311,8 @@ pub fn open() -> Result<Device> {
 /// As [`open`](crate::open).
 pub async fn open_async() -> Result<Device> {
     #[cfg(not(target_arch = "wasm32"))]
-    if let Some(opening) = warm::take() {
-        return opening.opened().await;
+    if let Some(taken) = warm::take_async().await {
+        return taken;
     }
     Options::from_env().open_async().await
 }

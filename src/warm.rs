@@ -1,5 +1,6 @@
 //! Opening and warming the default device before it is asked for.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,29 +33,16 @@ enum Slot {
     Failed(kiln_array::Error),
     /// Somebody has it; the handles keep no device alive.
     Taken,
-}
-
-impl Slot {
-    /// Takes the device out, or the error.
-    fn take(&mut self) -> Option<Result<Device>> {
-        match self {
-            Self::Opening | Self::Taken => None,
-            Self::Failed(error) => Some(Err(error.clone())),
-            Self::Open(device) => {
-                let device = device.clone();
-                *self = Self::Taken;
-                Some(Ok(device))
-            }
-        }
-    }
+    /// The thread that opens it could not be had, or panicked: whoever wants a device opens one.
+    GaveUp,
 }
 
 #[derive(Default)]
 struct State {
     slot: Slot,
-    rehearsals: Vec<Rehearsal>,
+    rehearsals: VecDeque<Rehearsal>,
     warming: Vec<WarmUp>,
-    /// What went wrong in a rehearsal.
+    /// What went wrong in a rehearsal, the first time.
     failed: Option<kiln_array::Error>,
     cancelled: bool,
     finished: bool,
@@ -70,120 +58,186 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Returns at once. The next call of [`open`](crate::open) or [`open_async`](crate::open_async) takes that device and
 /// waits only for the rest of its opening; kernels that are not compiled by then are compiled when they are needed, as
-/// ever. A second call before that gives the same handle.
+/// ever. A second call before that gives the same handle; one after it opens another device.
 pub fn warm_up() -> WarmUp {
-    WarmUp::new(Arc::new(Handle(begin())))
+    WarmUp::new(Arc::new(Handle(begin(None))))
 }
 
 /// As [`warm_up`], and compiles the kernels that `code` would run on the default device: it gets one that plans but
 /// computes nothing, and reads of it are errors. For code that runs before [`open`](crate::open); later there is
 /// [`Device::rehearse`].
 pub fn rehearse(code: impl FnOnce(&Device) -> Result<()> + Send + 'static) -> WarmUp {
-    let opening = begin();
-    let mut state = lock(&opening.state);
-    state.rehearsals.push(Box::new(code));
-    let restart = std::mem::take(&mut state.finished);
-    drop(state);
-    if restart {
-        opening.start();
-    }
-    WarmUp::new(Arc::new(Handle(opening)))
+    WarmUp::new(Arc::new(Handle(begin(Some(Box::new(code))))))
 }
 
-fn begin() -> Arc<Opening> {
+/// The opening that nobody has taken, or a new one; with a rehearsal, if there is one to add.
+fn begin(code: Option<Rehearsal>) -> Arc<Opening> {
     let mut current = lock(&OPENING);
     if let Some(opening) = &*current {
-        return Arc::clone(opening);
+        let mut state = lock(&opening.state);
+        // One that is over does nothing more.
+        if !state.finished || code.is_none() {
+            state.rehearsals.extend(code);
+            drop(state);
+            return Arc::clone(opening);
+        }
+        // Its device is open: what is new is rehearsed on it, by another opening that begins with it.
+        let slot = std::mem::replace(&mut state.slot, Slot::Taken);
+        drop(state);
+        return current.insert(Opening::start(slot, code)).clone();
     }
-    let opening = Arc::<Opening>::default();
-    opening.start();
-    current.insert(opening).clone()
+    current.insert(Opening::start(Slot::Opening, code)).clone()
 }
 
-/// The device that is being opened, if one is and nobody has taken it.
-pub(crate) fn take() -> Option<Arc<Opening>> {
-    lock(&OPENING).take()
+/// The device that is being opened, if one is and nobody has taken it: waits for it. `None` where there is none to wait
+/// for.
+pub(crate) fn take() -> Option<Result<Device>> {
+    let opening = lock(&OPENING).clone()?;
+    let mut state = lock(&opening.state);
+    loop {
+        if let Some(taken) = opening.taken(&mut state) {
+            return taken;
+        }
+        state = opening.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// [`take`] without blocking. The device stays where it is if the future is dropped before.
+pub(crate) async fn take_async() -> Option<Result<Device>> {
+    let opening = lock(&OPENING).clone()?;
+    std::future::poll_fn(|cx| {
+        let mut state = lock(&opening.state);
+        match opening.taken(&mut state) {
+            Some(taken) => Poll::Ready(taken),
+            None => {
+                state.wake_later(cx);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+impl State {
+    fn wake_later(&mut self, cx: &Context<'_>) {
+        if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.wakers.push(cx.waker().clone());
+        }
+    }
 }
 
 impl Opening {
-    fn start(self: &Arc<Self>) {
-        let opening = Arc::clone(self);
-        if !background(move || opening.run()) {
-            // No thread: done here.
-            self.run();
+    fn start(slot: Slot, code: Option<Rehearsal>) -> Arc<Self> {
+        let state = State { slot, rehearsals: code.into_iter().collect(), ..State::default() };
+        let opening = Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() });
+        let other = Arc::clone(&opening);
+        if !background(move || other.run()) {
+            opening.end();
         }
+        opening
     }
 
     /// Opens, rehearses, and waits until all is warm.
     fn run(&self) {
+        // Whatever happens, nobody waits for ever.
+        struct Ends<'a>(&'a Opening);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
+        let _ends = Ends(self);
         let known = match &lock(&self.state).slot {
-            Slot::Open(device) => Some(Ok(device.clone())),
+            Slot::Open(device) => Some(device.clone()),
             _ => None,
         };
-        let opened = known.unwrap_or_else(|| Options::from_env().open());
+        let device = match known {
+            Some(device) => device,
+            None => match self.open() {
+                Some(device) => device,
+                None => return,
+            },
+        };
+        loop {
+            let mut state = lock(&self.state);
+            if state.cancelled {
+                state.rehearsals.clear();
+                state.warming.iter().for_each(WarmUp::cancel);
+            }
+            let Some(code) = state.rehearsals.pop_front() else {
+                let warming = state.warming.clone();
+                drop(state);
+                // What went wrong is in their reports.
+                warming.iter().for_each(|warming| drop(warming.wait()));
+                let mut state = lock(&self.state);
+                if state.rehearsals.is_empty() {
+                    state.finished = true;
+                    return;
+                }
+                continue;
+            };
+            drop(state);
+            let rehearsed = device.rehearse(code);
+            let mut state = lock(&self.state);
+            match rehearsed {
+                Ok(warming) => state.warming.push(warming),
+                Err(error) => drop(state.failed.get_or_insert(error)),
+            }
+        }
+    }
+
+    /// Opens the device, and begins to warm it.
+    fn open(&self) -> Option<Device> {
+        let opened = Options::from_env().open();
         let mut state = lock(&self.state);
         state.slot = match &opened {
             Ok(device) => Slot::Open(device.clone()),
             Err(error) => Slot::Failed(error.clone()),
         };
-        self.wake(&mut state);
-        if let Ok(device) = opened {
-            if state.warming.is_empty() && !state.cancelled {
-                state.warming.push(device.warm_up());
-            }
-            while let Some(code) = state.rehearsals.pop() {
-                drop(state);
-                let rehearsed = device.rehearse(code);
-                state = lock(&self.state);
-                match rehearsed {
-                    Ok(warming) => state.warming.push(warming),
-                    Err(error) => state.failed = Some(error),
-                }
-            }
-            if state.cancelled {
-                state.warming.iter().for_each(WarmUp::cancel);
-            }
-        }
-        let warming = state.warming.clone();
-        drop(state);
-        for warming in warming {
-            // What went wrong is in its report.
-            let _ = warming.wait();
-        }
+        self.wake(state);
+        let device = opened.ok()?;
+        let warming = device.warm_up();
+        lock(&self.state).warming.push(warming);
+        Some(device)
+    }
+
+    /// Nothing more is done.
+    fn end(&self) {
         let mut state = lock(&self.state);
+        if matches!(state.slot, Slot::Opening) {
+            state.slot = Slot::GaveUp;
+        }
         state.finished = true;
-        self.wake(&mut state);
+        self.wake(state);
     }
 
-    fn wake(&self, state: &mut State) {
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        // A waker may poll at once, on this thread.
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
         self.changed.notify_all();
-        state.wakers.drain(..).for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Blocks until the device is open.
-    pub(crate) fn wait(&self) -> Result<Device> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(device) = state.slot.take() {
-                return device;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    /// Takes the device out, or the error, once there is one; `Some(None)` where nobody opens one.
+    fn taken(self: &Arc<Self>, state: &mut State) -> Option<Option<Result<Device>>> {
+        let taken = match &state.slot {
+            Slot::Opening => return None,
+            Slot::Taken | Slot::GaveUp => None,
+            Slot::Failed(error) => Some(Err(error.clone())),
+            Slot::Open(device) => Some(Ok(device.clone())),
+        };
+        if matches!(state.slot, Slot::Open(_)) {
+            state.slot = Slot::Taken;
         }
-    }
-
-    /// The device, once it is open.
-    pub(crate) async fn opened(self: Arc<Self>) -> Result<Device> {
-        std::future::poll_fn(|cx| {
-            let mut state = lock(&self.state);
-            match state.slot.take() {
-                Some(device) => Poll::Ready(device),
-                None => {
-                    state.wakers.push(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        // The next one that opens a device gets another.
+        let mut current = OPENING.try_lock();
+        if let Ok(current) = &mut current
+            && current.as_ref().is_some_and(|current| Arc::ptr_eq(current, self))
+        {
+            **current = None;
+        }
+        Some(taken)
     }
 }
 
@@ -249,9 +303,7 @@ impl Future for Finished {
         if state.finished {
             return Poll::Ready(Ok(()));
         }
-        if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.wakers.push(cx.waker().clone());
-        }
+        state.wake_later(cx);
         Poll::Pending
     }
 }

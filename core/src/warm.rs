@@ -73,7 +73,7 @@ pub struct Report {
     pub kernels: Vec<WarmedKernel>,
     /// Whether it was cancelled before all were done.
     pub cancelled: bool,
-    /// Why there is no device to warm, if it had to be opened first.
+    /// Why there is no device to warm, if it had to be opened first; or why a rehearsal stopped, the first that did.
     pub error: Option<Error>,
 }
 

@@ -73,7 +73,8 @@ const KNOWN: &str = "scan kept=1 walked=1 a:f32:strided o:f32:strided reads-tota
 pub fn fingerprint() -> u128 {
     let lowered = KNOWN.parse::<KernelSpec>().map_err(Error::new).and_then(|spec| {
         let wgsl = crate::render(&spec, crate::Target::default())?;
-        Ok((lower(&spec, &wgsl)?, wgsl))
+        let edited = metal::metal_passthrough(&spec, &wgsl)?;
+        Ok((lower(&spec, &wgsl)?, wgsl + &edited.text))
     });
     let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let mut add = |bytes: &[u8]| {

@@ -70,9 +70,15 @@ fn open_wgpu() -> Result<Device, String> {
 }
 
 /// The MSL of kernels on the CPU, as `KILN_METAL` says. It takes minutes, so it runs where it is asked for.
+#[cfg(unix)]
 fn open_metal() -> Result<Device, String> {
     let backend = kiln_metal_host::Metal::from_env()?;
     Ok(Device::new(std::sync::Arc::new(backend)))
+}
+
+#[cfg(not(unix))]
+fn open_metal() -> Result<Device, String> {
+    Err("it loads the output of a C++ compiler as Unix does".to_owned())
 }
 
 fn list(variable: &str) -> Vec<String> {

@@ -2,8 +2,8 @@
 //!
 //! What enters: [`Options`]. What leaves: an open wgpu device, its [`DeviceInfo`] and [`Caps`]. Decided: a discrete GPU
 //! comes before an integrated one and that before any other; a graphics API run by the CPU is taken only when asked
-//! for, by name or by [`Options::allow_software`]. The device gets all the limits that its adapter has, and no
-//! feature: kernels need none.
+//! for, by name or by [`Options::allow_software`]. The device gets all the limits that its adapter has, and of its
+//! features those that keep compiled kernels and read in place; no kernel needs one.
 
 use std::sync::Mutex;
 

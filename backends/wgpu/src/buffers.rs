@@ -42,7 +42,6 @@ pub(crate) struct Live {
     /// Why its contents are wrong, if work that wrote it failed.
     pub(crate) poison: Option<Error>,
     /// Whether the host has it mapped: nothing that uses it may be submitted.
-    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
     pub(crate) mapped: bool,
     /// Reads that will take their bytes from it.
     readers: usize,

@@ -307,7 +307,8 @@ fn create_msl_module(device: &wgpu::Device, label: &str, text: String, entry: &s
 
 fn pipeline_cache(gpu: &Gpu, data: Option<&[u8]>) -> Result<wgpu::PipelineCache> {
     gpu.scoped("compile", || {
-        let descriptor = wgpu::PipelineCacheDescriptor { label: Some("kiln"), data, fallback: true };
+        // A blob that wgpu or the driver refuses is an error here, so that it is made again.
+        let descriptor = wgpu::PipelineCacheDescriptor { label: Some("kiln"), data, fallback: data.is_none() };
         // SAFETY: the data are what `get_data` gave for this kernel on this adapter and driver: the cache's checksum and
         // environment say so before they come here.
         unsafe { gpu.device.create_pipeline_cache(&descriptor) }

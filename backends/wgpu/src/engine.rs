@@ -54,7 +54,6 @@ pub(crate) struct Engine {
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) warming: Warming,
     /// Some buffer is no longer mapped.
-    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser shares no memory"))]
     pub(crate) unmapped: Condvar,
 }
 
@@ -114,10 +113,9 @@ impl Engine {
         }
     }
 
-    /// The process ends: nothing more is warmed, and what is unsaved is saved.
+    /// Saves what was compiled.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn end(&self) {
-        self.warming.cancel();
+    pub(crate) fn save(&self) {
         if let Some(cache) = &self.pipelines.compiler.cache {
             cache.close();
         }
@@ -284,6 +282,10 @@ impl Engine {
         let class = size_class(copied, self.caps.max_array_bytes);
         let to = self.staging.take(&self.gpu, class).map_err(|error| with_bytes(error, bytes))?;
         let mut state = self.state();
+        // Where reads are in place, another one may have the buffer mapped.
+        while state.memory.get(id).is_some_and(|live| live.mapped) {
+            state = self.unmapped.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
         let from = state.readable(id, bytes)?;
         state.batch.push(Command::Copy { from, to: to.clone(), bytes: copied });
         self.submit_awaited(&mut state)?;
@@ -368,6 +370,6 @@ pub(crate) fn unknown(op: &'static str, id: BufferId) -> Error {
 #[cfg(not(target_arch = "wasm32"))]
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.end();
+        self.save();
     }
 }

@@ -6,12 +6,13 @@
 //! registration, and drivers register theirs when they compile for the first time: so while threads of ours are in a driver,
 //! ours is registered again and again, to stay the last.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::error::lock;
+use crate::worker;
 
 /// How long the end of the process may be held up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -73,11 +74,13 @@ fn register() {
 /// Keeps our function the first until `is_over`, for threads that are in a driver meanwhile.
 pub(crate) fn stay_first(is_over: impl Fn() -> bool) {
     let start = Instant::now();
-    while !is_exiting() && !is_over() {
+    // The C library keeps every registration: there is an end to them.
+    static LEFT: AtomicI64 = AtomicI64::new(10_000);
+    while !is_exiting() && !is_over() && LEFT.fetch_sub(1, Ordering::Relaxed) > 0 {
         register();
         // Most of what a driver registers comes with its first kernel.
         let early = start.elapsed() < Duration::from_millis(500);
-        pause(if early { Duration::from_micros(250) } else { Duration::from_millis(2) });
+        pause(if early { Duration::from_micros(250) } else { Duration::from_millis(4) });
     }
 }
 
@@ -100,14 +103,28 @@ extern "C" fn at_exit() {
 fn end() {
     let start = Instant::now();
     // Registered more than once, run once.
-    if EXITING.swap(true, Ordering::Relaxed) {
+    let threads = lock(&THREADS);
+    let again = EXITING.swap(true, Ordering::Relaxed);
+    drop(threads);
+    ENDED.notify_all();
+    if again {
         return;
     }
-    ENDED.notify_all();
     let engines: Vec<_> =
         ENGINES.try_lock().map(|engines| engines.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default();
-    for engine in &engines {
-        engine.end();
+    engines.iter().for_each(|engine| engine.warming.cancel());
+    // A disk may hang; this thread must not.
+    *lock(&THREADS) += 1;
+    let counted = Counted(());
+    let saved = engines.clone();
+    let save = move || {
+        let _counted = counted;
+        saved.iter().for_each(|engine| engine.save());
+        // Not dropped here either.
+        std::mem::forget(saved);
+    };
+    if !worker::last(save) {
+        log::debug!("kiln: no thread to save compiled kernels at the end");
     }
     let mut threads = lock(&THREADS);
     while *threads > 0 {

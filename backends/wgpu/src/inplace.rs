@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use kiln_array::Result;
@@ -38,9 +38,9 @@ impl InPlace {
         Self { engine, id, bytes, until, tries: 0 }
     }
 
-    /// The bytes; or `None` if newer work uses the buffer, which is then waited for.
-    fn take(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut state = self.engine.state();
+    /// The bytes; or `None` if newer work uses the buffer, which is then waited for: by `until`, or here after a few tries if
+    /// the caller may block.
+    fn take(&mut self, mut state: MutexGuard<'_, State>, may_block: bool) -> Result<Option<Vec<u8>>> {
         let buffer = loop {
             let recording = (!state.batch.is_empty()).then_some(state.batch.number);
             let live = state.memory.get(self.id).ok_or_else(|| unknown("read", self.id))?;
@@ -74,7 +74,7 @@ impl InPlace {
         self.tries += 1;
         let done = match (slot.get(), last) {
             (Some(done), _) => done,
-            (None, Some(last)) if self.tries < TRIES => {
+            (None, Some(last)) if self.tries < TRIES || !may_block => {
                 drop(mapped);
                 self.until = Box::pin(Arrival::of_nothing(self.engine.clone(), last));
                 return Ok(None);
@@ -131,7 +131,13 @@ impl Future for InPlace {
             if let Err(error) = std::task::ready!(self.until.as_mut().poll(cx)) {
                 return Poll::Ready(Err(error));
             }
-            if let Some(taken) = self.take().transpose() {
+            let engine = Arc::clone(&self.engine);
+            // wgpu wakes from inside a submission, under the lock; who polls there comes again.
+            let Some(state) = engine.try_state() else {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            };
+            if let Some(taken) = self.take(state, false).transpose() {
                 return Poll::Ready(taken);
             }
         }
@@ -142,7 +148,8 @@ impl Completion<Vec<u8>> for InPlace {
     fn wait(mut self: Pin<Box<Self>>) -> Result<Vec<u8>> {
         loop {
             self.until.as_mut().wait_here()?;
-            if let Some(bytes) = self.take()? {
+            let engine = Arc::clone(&self.engine);
+            if let Some(bytes) = self.take(engine.state(), true)? {
                 return Ok(bytes);
             }
         }
@@ -151,7 +158,7 @@ impl Completion<Vec<u8>> for InPlace {
 
 impl Engine {
     /// The state, once no buffer of a recording is mapped.
-    pub(crate) fn state_for(&self, recording: &Recording) -> std::sync::MutexGuard<'_, State> {
+    pub(crate) fn state_for(&self, recording: &Recording) -> MutexGuard<'_, State> {
         let mut state = self.state();
         while state.mapped > 0 && recording.dispatches.iter().any(|dispatch| state.is_mapped(dispatch)) {
             state = self.unmapped.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -94,7 +94,10 @@ impl Drop for Last {
     fn drop(&mut self) {
         let Some(engine) = self.0.upgrade() else { return };
         engine.warming.cancel();
-        engine.warming.wait_a_while();
+        // A waker that drops the last handle may run on a thread of the warm-up itself.
+        if !worker::is_own() {
+            engine.warming.wait_a_while();
+        }
     }
 }
 

@@ -74,12 +74,23 @@ impl Engine {
         state
     }
 
+    /// [`state`](Self::state), if nobody has the lock.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn try_state(&self) -> Option<std::sync::MutexGuard<'_, State>> {
+        let mut state = self.state.try_lock().ok()?;
+        self.release_dropped(&mut state);
+        Some(state)
+    }
+
     fn release_dropped(&self, state: &mut State) {
         let dropped = std::mem::take(&mut *lock(&self.released));
         for dropped in dropped {
             match dropped {
                 Dropped::Array(id) => state.release(id),
-                Dropped::Reader(id) => state.memory.read(id),
+                Dropped::Reader(id) => {
+                    state.memory.read(id);
+                    state.trim();
+                }
             }
         }
     }
@@ -136,6 +147,11 @@ impl Engine {
 impl State {
     fn release(&mut self, id: BufferId) {
         self.memory.release(id);
+        self.trim();
+    }
+
+    /// Gives memory back that is free beyond the bound.
+    fn trim(&mut self) {
         if self.memory.is_hoarding() {
             let dropped = self.memory.trim_hoard();
             self.bind_groups.forget(&dropped);

@@ -82,7 +82,10 @@ struct State {
     /// Whether the device's first steps are still to be done, and the program's list to be read.
     first: bool,
     queue: VecDeque<Arc<KernelSpec>>,
+    /// Labels of the kernels under way.
     current: Vec<String>,
+    /// What else is under way.
+    step: Option<&'static str>,
     report: Report,
     threads: usize,
     wakers: Vec<Waker>,
@@ -110,7 +113,7 @@ impl Task {
         for _ in 0..count {
             lock(&self.state).threads += 1;
             let (task, engine) = (Arc::clone(self), Arc::downgrade(engine));
-            if !worker::detached("kiln-warm-up", move || task.work(&engine, most)) {
+            if !worker::detached(worker::WARM_UP, move || task.work(&engine, most)) {
                 self.leave();
             }
         }
@@ -145,7 +148,9 @@ impl Task {
                 engine.touch(&spec);
             }
             let mut state = lock(&self.state);
-            state.current.retain(|current| *current != label);
+            if let Some(at) = state.current.iter().position(|current| *current == label) {
+                state.current.remove(at);
+            }
             state.report.kernels.push(warmed);
         }
     }
@@ -156,7 +161,7 @@ impl Task {
         let mut specs: Vec<Arc<KernelSpec>> = known.into_iter().map(|used| used.spec).collect();
         specs.extend(common(&engine.caps));
         let mut state = lock(&self.state);
-        state.current.push("the list".to_owned());
+        state.step = Some("the list");
         for spec in specs {
             if !state.queue.contains(&spec) {
                 state.queue.push_back(spec);
@@ -165,14 +170,11 @@ impl Task {
         let more = state.queue.len().min(most.saturating_sub(state.threads));
         drop(state);
         self.spawn(engine, more, most);
-        let mut state = lock(&self.state);
-        state.current.retain(|current| current != "the list");
-        state.current.push("the first steps".to_owned());
-        drop(state);
+        lock(&self.state).step = Some("the first steps");
         if let Err(error) = engine.first_steps() {
             log::debug!("kiln: the device's first steps: {error}");
         }
-        lock(&self.state).current.retain(|current| current != "the first steps");
+        lock(&self.state).step = None;
     }
 
     /// One thread less; the last one tells that all is done.
@@ -220,7 +222,7 @@ impl WarmUpTask for Handle {
     fn progress(&self) -> Progress {
         let state = lock(&self.0.state);
         let done = state.report.kernels.len();
-        let current = state.current.last().cloned();
+        let current = state.current.last().cloned().or_else(|| state.step.map(str::to_owned));
         Progress { done, total: done + state.queue.len() + state.current.len(), current }
     }
 

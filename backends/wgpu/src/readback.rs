@@ -137,11 +137,15 @@ impl Arrival {
         Self { engine, slot, index, staging: Some(staging), bytes, watched: false }
     }
 
-    /// Completes when submission `index` is done.
+    /// Completes when submission `index` is done. wgpu's own callback for that would wait for later submissions as well, so
+    /// natively whoever waits fills the slot.
     pub(crate) fn of_nothing(engine: Arc<Engine>, index: wgpu::SubmissionIndex) -> Self {
         let slot = Arc::new(Slot::default());
-        let filled = slot.clone();
-        engine.gpu.queue.on_submitted_work_done(move || filled.fill(Ok(())));
+        #[cfg(target_arch = "wasm32")]
+        {
+            let filled = slot.clone();
+            engine.gpu.queue.on_submitted_work_done(move || filled.fill(Ok(())));
+        }
         Self { engine, slot, index, staging: None, bytes: 0, watched: false }
     }
 
@@ -179,7 +183,8 @@ impl Future for Arrival {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(result) = self.slot.get_or_wake(cx.waker()) else {
             if !std::mem::replace(&mut self.watched, true) {
-                self.engine.worker.watch(&self.engine.gpu, self.index.clone(), &self.slot);
+                let nothing = self.staging.is_none();
+                self.engine.worker.watch(&self.engine.gpu, self.index.clone(), &self.slot, nothing);
             }
             return Poll::Pending;
         };
@@ -199,11 +204,13 @@ impl Arrival {
                 break result;
             }
             if start.elapsed() < self.engine.spin {
-                poll(gpu, wgpu::PollType::Poll)?;
+                if is_done(gpu, self.index.clone())? && self.staging.is_none() {
+                    break Ok(());
+                }
                 std::hint::spin_loop();
             } else {
                 poll_until(gpu, self.index.clone())?;
-                break self.slot.wait();
+                break if self.staging.is_none() { Ok(()) } else { self.slot.wait() };
             }
         };
         let settled = gpu.health.report();
@@ -223,16 +230,32 @@ impl Completion<Vec<u8>> for Arrival {
     }
 }
 
+/// Polls the device; whether a submission is done.
+#[cfg(not(target_arch = "wasm32"))]
+fn is_done(gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<bool> {
+    let no_time = Some(std::time::Duration::ZERO);
+    match poll_now(gpu, wgpu::PollType::Wait { submission_index: Some(index), timeout: no_time }) {
+        Ok(Ok(_)) => Ok(true),
+        Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
+        Ok(Err(error)) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
+        Err(error) => Err(error),
+    }
+}
+
 /// Polls the device, which runs callbacks. wgpu panics when the device is lost meanwhile; we do not.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<()> {
-    let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| gpu.device.poll(how)));
-    match polled {
-        Ok(Ok(_)) => Ok(()),
+    match poll_now(gpu, how)? {
+        Ok(_) => Ok(()),
         // A submission that was accepted is unknown: only a lost device does that.
-        Ok(Err(error)) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
-        Err(_) => Err(gpu.health.lose("the driver reported an error while waiting")),
+        Err(error) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
     }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn poll_now(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>> {
+    let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| gpu.device.poll(how)));
+    polled.map_err(|_| gpu.health.lose("the driver reported an error while waiting"))
 }
 
 /// Blocks until a submission is done and its callbacks have run.

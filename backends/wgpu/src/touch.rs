@@ -15,6 +15,8 @@ use crate::readback::poll_until;
 /// Bytes of the buffers that stand for arrays.
 const BYTES: u64 = 256;
 
+const COPIES: wgpu::BufferUsages = wgpu::BufferUsages::COPY_SRC.union(wgpu::BufferUsages::COPY_DST);
+
 /// What stands for parameters and arrays.
 pub(crate) struct Scratch {
     params: wgpu::Buffer,
@@ -36,8 +38,14 @@ impl Engine {
 
     fn dispatch_nothing(&self, kernel: &Kernel) -> Result<()> {
         let device = &self.gpu.device;
+        let scratch = match self.warming.scratch.get() {
+            Some(scratch) => scratch,
+            None => {
+                let scratch = self.gpu.scoped("warm up", || Scratch::new(device))?;
+                self.warming.scratch.get_or_init(|| scratch)
+            }
+        };
         let index = self.gpu.scoped("warm up", || {
-            let scratch = self.warming.scratch.get_or_init(|| Scratch::new(device));
             let size = kernel.param_size.bytes();
             let params =
                 wgpu::BufferBinding { buffer: &scratch.params, offset: 0, size: wgpu::BufferSize::new(size.into()) };
@@ -71,17 +79,30 @@ impl Engine {
         poll_until(&self.gpu, index)
     }
 
-    /// Lets the first allocation, upload, submission and read of the device happen.
-    pub(crate) fn first_steps(self: &Arc<Self>) -> Result<()> {
+    /// Lets the first allocation, upload, submission and read of the device happen, apart from the program's work.
+    pub(crate) fn first_steps(&self) -> Result<()> {
         let data = [1u8; 64];
-        let id = self.upload(&data)?;
-        let read = self.read(id, data.len() as u64).wait();
-        self.release(id);
-        if read? == data {
-            return Ok(());
-        }
-        let message = "what was uploaded does not come back".to_owned();
-        Err(ErrorKind::Backend { op: "warm up", message }.into())
+        let gpu = &self.gpu;
+        let (staging, index) = gpu.scoped("warm up", || {
+            let scratch = Scratch::new(&gpu.device);
+            let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("kiln.warm"),
+                size: BYTES,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            });
+            gpu.queue.write_buffer(&scratch.written, 0, &data);
+            let descriptor = wgpu::CommandEncoderDescriptor { label: Some("kiln.warm") };
+            let mut encoder = gpu.device.create_command_encoder(&descriptor);
+            encoder.copy_buffer_to_buffer(&scratch.written, 0, &staging, 0, BYTES);
+            let index = gpu.queue.submit([encoder.finish()]);
+            staging.map_async(wgpu::MapMode::Read, .., |_| {});
+            (staging, index)
+        })?;
+        poll_until(gpu, index)?;
+        let failed = |message: String| kiln_array::Error::from(ErrorKind::Backend { op: "warm up", message });
+        let view = staging.get_mapped_range(..data.len() as u64).map_err(|error| failed(error.to_string()))?;
+        if view[..] == data { Ok(()) } else { Err(failed("what was uploaded does not come back".to_owned())) }
     }
 }
 
@@ -94,7 +115,7 @@ impl Scratch {
         Self {
             params: buffer(crate::params::CHUNK.into(), wgpu::BufferUsages::UNIFORM),
             read: buffer(BYTES, wgpu::BufferUsages::STORAGE),
-            written: buffer(BYTES, wgpu::BufferUsages::STORAGE),
+            written: buffer(BYTES, wgpu::BufferUsages::STORAGE | COPIES),
         }
     }
 }

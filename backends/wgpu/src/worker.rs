@@ -8,7 +8,7 @@
 #[cfg(target_arch = "wasm32")]
 pub(crate) use browser::{Worker, side_by_side};
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use native::{Ahead, Worker, detached, side_by_side};
+pub(crate) use native::{Ahead, WARM_UP, Worker, detached, is_own, last, side_by_side};
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
@@ -19,6 +19,9 @@ mod native {
     use crate::error::Gpu;
     use crate::exit::Counted;
     use crate::readback::Slot;
+
+    /// The name of warm-ups' threads.
+    pub(crate) const WARM_UP: &str = "kiln-warm-up";
 
     /// Shaders are parsed and compiled by recursion.
     const STACK: usize = 8 << 20;
@@ -32,6 +35,16 @@ mod native {
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         };
         thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body).is_ok()
+    }
+
+    /// Runs `work` on a thread at the end of the process, when [`detached`] starts none; `false` where there is none.
+    pub(crate) fn last(work: impl FnOnce() + Send + 'static) -> bool {
+        thread::Builder::new().name("kiln-last".into()).spawn(work).is_ok()
+    }
+
+    /// Whether this is a thread of a warm-up.
+    pub(crate) fn is_own() -> bool {
+        thread::current().name() == Some(WARM_UP)
     }
 
     /// Files of the cache that are read while the driver loads.
@@ -82,6 +95,8 @@ mod native {
     struct Awaited {
         index: wgpu::SubmissionIndex,
         slot: Arc<Slot>,
+        /// Whether nothing but the submission is waited for: no callback fills the slot.
+        nothing: bool,
     }
 
     /// A handle on the thread.
@@ -98,9 +113,9 @@ mod native {
 
     impl Worker {
         /// Sees to it that `slot` is filled, though nobody polls the device.
-        pub(crate) fn watch(&self, gpu: &Gpu, index: wgpu::SubmissionIndex, slot: &Arc<Slot>) {
+        pub(crate) fn watch(&self, gpu: &Gpu, index: wgpu::SubmissionIndex, slot: &Arc<Slot>, nothing: bool) {
             let running = self.running.get_or_init(|| start(gpu));
-            let awaited = Awaited { index, slot: slot.clone() };
+            let awaited = Awaited { index, slot: slot.clone(), nothing };
             let refused = match running {
                 Some(running) => running.sender.send(awaited).err().map(|refused| refused.0),
                 None => Some(awaited),
@@ -134,9 +149,11 @@ mod native {
     }
 
     /// Blocks until a submission is done and its callbacks have run.
-    fn wait(gpu: &Gpu, Awaited { index, slot }: Awaited) {
-        if let Err(error) = crate::readback::poll_until(gpu, index) {
-            slot.fill(Err(error));
+    fn wait(gpu: &Gpu, Awaited { index, slot, nothing }: Awaited) {
+        match crate::readback::poll_until(gpu, index) {
+            Err(error) => slot.fill(Err(error)),
+            Ok(()) if nothing => slot.fill(Ok(())),
+            Ok(()) => {}
         }
     }
 }
@@ -159,6 +176,6 @@ mod browser {
 
     impl Worker {
         /// Nothing to do.
-        pub(crate) fn watch(&self, _: &Gpu, _: wgpu::SubmissionIndex, _: &Arc<Slot>) {}
+        pub(crate) fn watch(&self, _: &Gpu, _: wgpu::SubmissionIndex, _: &Arc<Slot>, _: bool) {}
     }
 }

@@ -34,11 +34,12 @@ impl Build {
 
     fn flags(self) -> &'static [&'static str] {
         match self {
-            Self::Strict => &["-O1", "-ffp-contract=off"],
+            Self::Strict => &["-O1", "-ffp-contract=off", "-fno-thread-jumps"],
             Self::Fast => &["-O2", "-ffast-math"],
             Self::Checked => &[
                 "-O1",
                 "-ffp-contract=off",
+                "-fno-thread-jumps",
                 "-g1",
                 "-fsanitize=thread",
                 "--param=tsan-instrument-func-entry-exit=0",
@@ -64,6 +65,8 @@ const FLAGS: &[&str] = &[
     "-fno-rtti",
     "-fno-strict-aliasing",
     "-fno-math-errno",
+    // The host tells barriers apart by the calls that lead to them; so none may be there twice (-fno-thread-jumps above).
+    "-fno-omit-frame-pointer",
     "-fPIC",
     "-fvisibility=hidden",
 ];
@@ -129,7 +132,7 @@ impl Compiler {
     /// It does not compile.
     pub fn runtime(&self) -> Result<PathBuf, String> {
         let sources = ["runtime/fibers.cpp", "runtime/grid.cpp", "runtime/checks.cpp"].map(|name| self.host.join(name));
-        let flags = ["-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-shared"];
+        let flags = ["-std=c++17", "-O2", "-fno-omit-frame-pointer", "-fPIC", "-fno-exceptions", "-shared"];
         let mut command = Command::new(&self.program);
         command.args(flags).args(&sources).args(["-ldl", "-lm"]);
         self.build(&format!("runtime {flags:?}"), command)

@@ -57,13 +57,13 @@ pub fn translate(msl: &str, symbol: &str) -> Result<Translated, String> {
         text.lines().filter(|line| line.starts_with("#include")).map(|line| format!("{line}\n")).collect();
     let body: String =
         text.split_inclusive('\n').map(|line| if line.starts_with("#include") { "\n" } else { line }).collect();
-    let sizes: Vec<String> = memories.iter().map(|ty| format!("sizeof({symbol}_text::{ty})")).collect();
+    let sizes: Vec<String> = memories.iter().map(|ty| format!("sizeof({ty})")).collect();
     let text = format!(
         "{includes}namespace {symbol}_text {{\n#line 1 \"{symbol}.metal\"\n{body}\n\
-         KILN_UNCHECKED static void call(const kiln_thread* t) {{\n    {name}({});\n}}\n}}\n\
-         static const unsigned long {symbol}_sizes[] = {{{}}};\n\
+         KILN_UNCHECKED static void call(const kiln_thread* t) {{\n    {name}({});\n}}\n\
+         static const unsigned long sizes[] = {{{}}};\n}}\n\
          extern \"C\" __attribute__((visibility(\"default\"))) const kiln_kernel {symbol} = \
-         {{{symbol}_text::call, {symbol}_sizes, {}}};\n",
+         {{{symbol}_text::call, {symbol}_text::sizes, {}}};\n",
         arguments.join(",\n        "),
         if sizes.is_empty() { "0".to_owned() } else { sizes.join(", ") },
         sizes.len(),
@@ -176,7 +176,7 @@ mod tests {
             "*(device type_3 const*)t->buffers[2]",
             "*(type_6*)t->threadgroup_memory[0]",
             "type_7& t = *static_cast<type_7*>(kiln_host_memory(1));",
-            "{sizeof(k_text::type_6), sizeof(k_text::type_7)}",
+            "{sizeof(type_6), sizeof(type_7)}",
         ] {
             assert!(out.text.contains(part), "{part} in {}", out.text);
         }

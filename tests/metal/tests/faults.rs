@@ -113,6 +113,13 @@ fn a_divergent_barrier() {
         let arms = sum("if (i < 32u) { workgroupBarrier(); } else { workgroupBarrier(); }", LAST, WRITE);
         let text = outcome(&arms, build, 1).0.expect_err("a fault");
         assert!(text.contains("divergent barriers: thread"), "{text}");
+        // One barrier in a function that both arms call.
+        let calls = format!(
+            "fn wait(v: u32) -> u32 {{ workgroupBarrier(); return w[v % 64u]; }}\n{}",
+            sum(BARRIER, "if (i < 32u) { out[0] = wait(1u) + i; } else { out[0] = wait(2u); }", WRITE)
+        );
+        let text = outcome(&calls, build, 1).0.expect_err("a fault");
+        assert!(text.contains("by different calls"), "{text}");
     }
 }
 
@@ -189,4 +196,27 @@ fn atomics_and_races() {
     assert_eq!(buffers[1], (0..256).collect::<Vec<u32>>());
     let text = run_wgsl(&wgsl("out[i.x / 2u] = i.x;"), Build::Checked, grid, &mut buffers).expect_err("a fault");
     assert!(text.contains("race of two writes"), "{text}");
+    // One word, counted atomically by some threads and read plainly by another. WGSL has no plain access to an atomic word;
+    // MSL has, by way of its address.
+    let counted = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+         var<workgroup> w: atomic<u32>;
+         @compute @workgroup_size(64)
+         fn main(@builtin(local_invocation_index) i: u32) {
+             if (i == 0u) { atomicStore(&w, 0u); }
+             workgroupBarrier();
+             if (i < 32u) { atomicAdd(&w, 1u); }
+             workgroupBarrier();
+             if (i == 0u) { x[0] = atomicLoad(&w); }
+         }";
+    let text = msl(counted, |_| {}).unwrap();
+    let load = "metal::atomic_load_explicit(&w, metal::memory_order_relaxed)";
+    let plain = text.replacen(load, "*(threadgroup uint*)&w", 1);
+    assert_ne!(plain, text, "naga loads otherwise: {text}");
+    let mut x = [vec![0]];
+    run(&compile(&plain, Build::Checked).unwrap(), Grid::default(), &mut x).unwrap();
+    assert_eq!(x[0], [32]);
+    let (before, after) = plain.split_at(plain.rfind("metal::threadgroup_barrier").unwrap());
+    let racing = format!("{before}{}", after.split_once(';').unwrap().1);
+    let text = run(&compile(&racing, Build::Checked).unwrap(), Grid::default(), &mut x).expect_err("a fault");
+    assert!(text.contains("race"), "{text}");
 }

@@ -17,16 +17,41 @@ const NEW: &str = ".new-";
 /// Files under way that are older than this were left by processes that died.
 const STALE: Duration = Duration::from_secs(60);
 
+/// Folders without kernels are kept as long as this.
+const LATELY: Duration = Duration::from_secs(24 * 3600);
+
+/// How far in the future no clock of another machine is.
+const FAR: Duration = Duration::from_secs(3600);
+
 /// A use is noted on a file at most this often.
 const TOUCH: Duration = Duration::from_secs(12 * 3600);
 
 /// A file of more bytes is not one of ours.
 const MOST_BYTES: u64 = 160 << 20;
 
-/// A folder that is ours alone.
+/// A folder that is ours alone. Those above it are not looked at: they must be the user's or the system's.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// The user's number, where there is one.
+    user: u32,
+}
+
+/// Whether a file has a name that Kiln gives to files: only those are ever removed.
+pub(crate) fn is_own(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.split(NEW).next().unwrap_or_default();
+    match name.rsplit_once('.') {
+        Some((stem, "bin")) => is_key(stem),
+        Some((stem, "kernels" | "last")) => !stem.is_empty(),
+        Some((stem, "txt")) => stem == "device",
+        _ => name == "trial",
+    }
+}
+
+/// 32 hexadecimal digits.
+pub(crate) fn is_key(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// A file of a folder.
@@ -43,18 +68,19 @@ impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let said = |error: io::Error| format!("{}: {error}", path.display());
         create(path).map_err(said)?;
-        let own = Self { path: path.to_path_buf() };
+        let own = Self { path: path.to_path_buf(), user: 0 };
         let meta = fs::symlink_metadata(path).map_err(said)?;
         if !meta.is_dir() {
             return Err(format!("{}: it is no folder", path.display()));
         }
         // Whether it can be written, and as whom: a file tells both.
         let (trial, file) = own.begin("trial").map_err(said)?;
-        let checked = private(&meta, &file.metadata().map_err(said)?);
+        let user = file.metadata().map(|meta| user_of(&meta)).map_err(said);
         drop(file);
         let _ = fs::remove_file(trial);
-        checked.map_err(|reason| format!("{}: {reason}", path.display()))?;
-        Ok(own)
+        let user = user?;
+        private(&meta, user).map_err(|reason| format!("{}: {reason}", path.display()))?;
+        Ok(Self { user, ..own })
     }
 
     /// A folder in it.
@@ -78,6 +104,9 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        if user_of(&file.metadata()?) != self.user {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user owns it"));
+        }
         let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
         (&mut file).take(MOST_BYTES).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
@@ -112,16 +141,17 @@ impl Folder {
         }
     }
 
-    /// Files in it and in the folders in it, links left out.
+    /// Kiln's files in it and in the folders in it, links left out.
     pub(crate) fn files(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let mut folders = vec![(self.path.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             for item in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let Ok(meta) = item.metadata() else { continue };
-                if meta.is_dir() && depth < 3 {
+                let inner = item.file_name().to_str().is_some_and(is_key);
+                if meta.is_dir() && inner && depth == 0 {
                     folders.push((item.path(), depth + 1));
-                } else if meta.is_file() {
+                } else if meta.is_file() && is_own(&item.path()) {
                     let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                     found.push(Found { path: item.path(), bytes: meta.len(), used });
                 }
@@ -138,15 +168,21 @@ impl Folder {
         files.retain(|file| {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             let under_way = name.contains(NEW);
-            // A time in the future says nothing about age: such a file may be younger than it looks, or left behind.
-            let stale = under_way && now.duration_since(file.used).map_or(true, |age| age > STALE);
+            // A time in the future says nothing about age, unless it is far: then a clock went back.
+            let stale = match now.duration_since(file.used) {
+                Ok(age) => age > STALE,
+                Err(ahead) => ahead.duration() > FAR,
+            };
+            let stale = under_way && stale;
             if stale {
                 let _ = fs::remove_file(&file.path);
             }
             !under_way
         });
-        files.sort_by_key(|file| file.used);
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
+        // Kernels go; the small files beside them stay as long as there are any.
+        files.retain(|file| file.path.extension().is_some_and(|ending| ending == "bin"));
+        files.sort_by_key(|file| file.used);
         let mut evicted = 0;
         for file in files {
             if total <= cap {
@@ -157,7 +193,41 @@ impl Folder {
             }
             total -= file.bytes;
         }
+        self.remove_empty(total > cap);
         evicted
+    }
+
+    /// Removes folders of environments that have no kernel left and were not used lately, or at all if there is no room.
+    fn remove_empty(&self, at_once: bool) {
+        for item in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let inner = item.file_name().to_str().is_some_and(is_key) && item.file_type().is_ok_and(|ty| ty.is_dir());
+            if !inner {
+                continue;
+            }
+            let folder = Self { path: item.path(), user: self.user };
+            let files = folder.files();
+            let kernels = files.iter().any(|file| file.path.extension().is_some_and(|ending| ending == "bin"));
+            let lately = files.iter().any(|file| file.used.elapsed().map_or(true, |age| age < LATELY));
+            if !kernels && (at_once || !lately) {
+                files.iter().for_each(|file| drop(fs::remove_file(&file.path)));
+                // Another process may have begun to fill it: then it stays.
+                let _ = fs::remove_dir(&folder.path);
+            }
+        }
+    }
+
+    /// Removes Kiln's files and the folders that are empty then.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        for file in self.files() {
+            match fs::remove_file(&file.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.remove_empty(true);
+        // Whatever else is in it is not ours.
+        let _ = fs::remove_dir(&self.path);
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -187,11 +257,11 @@ fn create(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Whether a folder is the user's alone, whose file this is.
+/// Whether a folder is the user's alone.
 #[cfg(unix)]
-fn private(folder: &fs::Metadata, file: &fs::Metadata) -> Result<(), &'static str> {
+fn private(folder: &fs::Metadata, user: u32) -> Result<(), &'static str> {
     use std::os::unix::fs::MetadataExt;
-    if folder.uid() != file.uid() {
+    if folder.uid() != user {
         return Err("another user owns it");
     }
     if folder.mode() & 0o022 != 0 {
@@ -200,10 +270,20 @@ fn private(folder: &fs::Metadata, file: &fs::Metadata) -> Result<(), &'static st
     Ok(())
 }
 
+#[cfg(unix)]
+fn user_of(file: &fs::Metadata) -> u32 {
+    std::os::unix::fs::MetadataExt::uid(file)
+}
+
 /// Windows gives each user a folder of their own; its access lists are not looked at.
 #[cfg(not(unix))]
-fn private(_: &fs::Metadata, _: &fs::Metadata) -> Result<(), &'static str> {
+fn private(_: &fs::Metadata, _: u32) -> Result<(), &'static str> {
     Ok(())
+}
+
+#[cfg(not(unix))]
+fn user_of(_: &fs::Metadata) -> u32 {
+    0
 }
 
 #[cfg(test)]
@@ -233,12 +313,12 @@ mod tests {
         let scratch = Scratch::new("whole");
         let folder = Folder::open(&scratch.0.join("a/b")).unwrap();
         assert_eq!(folder.read("x").unwrap(), None);
-        folder.write("x", b"one").unwrap();
-        folder.write("x", b"two").unwrap();
-        assert_eq!(folder.read("x").unwrap().as_deref(), Some(&b"two"[..]));
+        folder.write("x.last", b"one").unwrap();
+        folder.write("x.last", b"two").unwrap();
+        assert_eq!(folder.read("x.last").unwrap().as_deref(), Some(&b"two"[..]));
         assert_eq!(folder.files().len(), 1, "nothing is left under way");
-        folder.remove("x");
-        folder.remove("x");
+        folder.remove("x.last");
+        folder.remove("x.last");
         assert_eq!(folder.files().len(), 0);
     }
 
@@ -247,21 +327,29 @@ mod tests {
         let scratch = Scratch::new("sweep");
         let folder = Folder::open(&scratch.0).unwrap();
         let past = |hours: u64| SystemTime::now() - Duration::from_secs(hours * 3600);
-        for (name, hours) in [("old", 30), ("older", 40), ("new", 1), ("dead.new-1-1", 50)] {
+        let name = |digit: char| format!("{}.bin", String::from(digit).repeat(32));
+        let (old, older, new, future) = (name('1'), name('2'), name('3'), name('4'));
+        let dead = format!("{old}.new-1-1");
+        for (name, hours) in [(&old, 30), (&older, 40), (&new, 1), (&dead, 50)] {
             folder.write(name, &[0; 100]).unwrap();
             let file = OpenOptions::new().append(true).open(scratch.0.join(name)).unwrap();
             file.set_modified(past(hours)).unwrap();
         }
         // One from the future, of a clock that went backwards: it counts as used last.
-        folder.write("future", &[0; 100]).unwrap();
-        let file = OpenOptions::new().append(true).open(scratch.0.join("future")).unwrap();
+        folder.write(&future, &[0; 100]).unwrap();
+        let file = OpenOptions::new().append(true).open(scratch.0.join(&future)).unwrap();
         file.set_modified(SystemTime::now() + Duration::from_secs(9999)).unwrap();
-        folder.touch("older");
+        folder.touch(&older);
+        // What has another name is somebody else's.
+        fs::write(scratch.0.join("theirs.txt"), [0; 1000]).unwrap();
         assert_eq!(folder.sweep(300), 1);
+        assert!(scratch.0.join("theirs.txt").exists());
         let mut names: Vec<_> =
             folder.files().iter().map(|file| file.path.file_name().unwrap().to_string_lossy().into_owned()).collect();
         names.sort();
-        assert_eq!(names, ["future", "new", "older"]);
+        assert_eq!(names, [older, new, future]);
+        folder.clear().unwrap();
+        assert!(folder.files().is_empty() && scratch.0.join("theirs.txt").exists());
     }
 
     #[cfg(unix)]

@@ -21,6 +21,9 @@ const FIRST: &str = "kiln manifest 1";
 /// Kernels of one program that are remembered.
 const MOST: usize = 512;
 
+/// Days without use after which a kernel is forgotten.
+const DAYS: u64 = 60;
+
 /// A kernel's use.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Used {
@@ -51,7 +54,7 @@ impl Manifest {
             return Err("it is of another version");
         }
         let (mut manifest, mut strange) = (Self::default(), 0);
-        for line in lines {
+        for line in lines.take(MOST) {
             match parse(line) {
                 Some(used) => drop(manifest.kernels.insert(used.spec.key(), used)),
                 None => strange += 1,
@@ -87,6 +90,18 @@ impl Manifest {
         // A clock may have gone backwards; the latest day known stays.
         used.day = used.day.max(day);
         used.text = text;
+    }
+
+    /// Forgets what was not used for long.
+    pub(crate) fn forget(&mut self, today: u64) {
+        self.kernels.retain(|_, used| used.day.saturating_add(DAYS) >= today);
+    }
+
+    /// Takes over what another list knows.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (key, used) in other.kernels {
+            self.kernels.entry(key).or_insert(used);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -146,6 +161,15 @@ mod tests {
         let strange = format!("{body}\nsum {:032x}\n", hash(body.as_bytes()));
         let (manifest, count) = Manifest::read(&strange).unwrap();
         assert_eq!((manifest.len(), count), (0, 1));
+    }
+
+    #[test]
+    fn what_is_not_used_is_forgotten() {
+        let mut manifest = Manifest::default();
+        manifest.add(&spec("neg"), 1, 100);
+        manifest.add(&spec("abs"), 1, 170);
+        manifest.forget(165);
+        assert_eq!(manifest.by_use().iter().map(|used| used.spec.name).collect::<Vec<_>>(), ["abs"]);
     }
 
     #[test]

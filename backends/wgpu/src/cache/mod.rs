@@ -1,10 +1,10 @@
 //! What a program compiled, kept for its next process.
 //!
 //! ```text
-//! FOLDER/v1/ENVIRONMENT/device.txt             what the environment is, for people
-//!                       /APPLICATION.kernels   which kernels the program used (manifest)
-//!                       /KEY.bin               a kernel's lowered text and the driver's form of it (entry)
-//! FOLDER/v1/APPLICATION.last                   the program's last environment, to read ahead while the driver loads
+//! FOLDER/kiln-v1/ENVIRONMENT/device.txt             what the environment is, for people
+//!                           /APPLICATION.kernels   which kernels the program used (manifest)
+//!                           /KEY.bin               a kernel's lowered text and the driver's form of it (entry)
+//! FOLDER/kiln-v1/APPLICATION.last                   the program's last environment, to read ahead while the driver loads
 //! ```
 //! An environment is everything that a kernel's files depend on: Kiln's version, what naga makes of a known kernel, the
 //! adapter, its driver, the features, the system. A key is the hash of a kernel's WGSL. So a file that is found is right,
@@ -56,7 +56,7 @@ pub struct CacheOptions {
     pub folder: Option<PathBuf>,
     /// The program's name in it; that of the executable if `None`.
     pub application: Option<String>,
-    /// Bytes of all files at most.
+    /// Bytes of all files at most, when a device is closed; a little more meanwhile.
     pub max_bytes: u64,
 }
 
@@ -79,12 +79,16 @@ impl CacheOptions {
     /// # Errors
     /// The system names no folder for caches.
     pub fn folder(&self) -> Result<PathBuf, String> {
-        if let Some(folder) = &self.folder {
-            return Ok(folder.join("v1"));
-        }
-        let project = directories::ProjectDirs::from("", "", "kiln");
-        let folder = project.map(|project| project.cache_dir().join("v1"));
-        folder.ok_or_else(|| "the system names no folder for caches".to_owned())
+        let folder = match &self.folder {
+            Some(folder) => folder.clone(),
+            None => {
+                let all = directories::BaseDirs::new().map(|all| all.cache_dir().to_path_buf());
+                all.ok_or_else(|| "the system names no folder for caches".to_owned())?
+            }
+        };
+        // The program may change its working directory later.
+        let folder = std::path::absolute(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(folder.join("kiln-v1"))
     }
 
     /// The program's name, made of letters, digits, dots, dashes and underscores.
@@ -194,7 +198,6 @@ impl CacheCounters {
 struct Unsaved {
     entries: Vec<(u128, Entry)>,
     used: Vec<(Arc<KernelSpec>, u128)>,
-    touched: Vec<u128>,
 }
 
 /// The files of one device.
@@ -283,10 +286,7 @@ impl Cache {
         };
         self.counters.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         match Entry::decode(&bytes, self.environment, key) {
-            Ok(entry) => {
-                lock(&self.unsaved).touched.push(key);
-                Some(entry)
-            }
+            Ok(entry) => Some(entry),
             Err(reason) => {
                 log::debug!("kiln: {} is made again: {reason}", file_of(key));
                 self.counters.rejected.fetch_add(1, Ordering::Relaxed);
@@ -329,10 +329,7 @@ impl Cache {
         let mut written = lock(&self.saving);
         // What nobody asked for by now can be read when somebody does.
         lock(&self.ahead).clear();
-        let Unsaved { entries, used, touched } = std::mem::take(&mut *lock(&self.unsaved));
-        for key in touched {
-            self.folder.touch(&file_of(key));
-        }
+        let Unsaved { entries, used } = std::mem::take(&mut *lock(&self.unsaved));
         let before = *written;
         for (key, entry) in entries {
             if let Some(bytes) = entry.encode(self.environment, key) {
@@ -347,15 +344,17 @@ impl Cache {
                 SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86_400);
             for (spec, key) in used {
                 manifest.add(&spec, key, day);
+                // What only a warm-up compiled is not used.
+                self.folder.touch(&file_of(key));
             }
+            manifest.forget(day);
             self.put_file(&self.folder, &manifest_of(&self.application), manifest.write().as_bytes());
             let environment = format!("{:032x}", self.environment);
             self.put_file(&self.root, &format!("{}.last", self.application), environment.as_bytes());
         }
         // The first entries of a process, and every few after.
         if *written > before && (before == 0 || *written / SWEEP_EVERY > before / SWEEP_EVERY) {
-            let evicted = self.root.sweep(self.max_bytes);
-            self.counters.evicted.fetch_add(evicted, Ordering::Relaxed);
+            self.bound();
         }
     }
 
@@ -363,9 +362,14 @@ impl Cache {
     pub(crate) fn close(&self) {
         self.save();
         if *lock(&self.saving) > 0 {
-            let evicted = self.root.sweep(self.max_bytes);
-            self.counters.evicted.fetch_add(evicted, Ordering::Relaxed);
+            self.bound();
         }
+    }
+
+    /// Removes what is too much.
+    fn bound(&self) {
+        let evicted = self.root.sweep(self.max_bytes);
+        self.counters.evicted.fetch_add(evicted, Ordering::Relaxed);
     }
 
     fn put_file(&self, folder: &Folder, name: &str, bytes: &[u8]) {

@@ -5,12 +5,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, hash};
-use super::folder::Folder;
+use super::folder::{Folder, is_key};
 use super::manifest::Manifest;
-use super::{Cache, CacheOptions, manifest_of};
+use super::{Cache, CacheOptions, manifest_of, read_manifest};
 
 /// The file that says what an environment is.
 pub(crate) const DEVICE: &str = "device.txt";
+
+/// What an export calls the program's list, whatever the program is called.
+const LIST: &str = "kernels";
 
 const MAGIC: &[u8; 8] = b"KILNEX\x01\n";
 
@@ -48,7 +51,7 @@ fn environments(root: &Folder) -> Vec<(u128, PathBuf)> {
     let items = fs::read_dir(root.path()).into_iter().flatten().flatten();
     let mut found: Vec<_> = items
         .filter_map(|item| {
-            let name = item.file_name().into_string().ok().filter(|name| name.len() == 32)?;
+            let name = item.file_name().into_string().ok().filter(|name| is_key(name))?;
             Some((u128::from_str_radix(&name, 16).ok()?, item.path()))
         })
         .collect();
@@ -87,7 +90,7 @@ pub fn list(options: &CacheOptions) -> Result<Vec<Stored>, String> {
     Ok(stored.collect())
 }
 
-/// Checks every file's checksum; changes nothing.
+/// Checks every file's checksum; changes none.
 ///
 /// # Errors
 /// The folder is not this user's alone.
@@ -113,7 +116,7 @@ pub fn verify(options: &CacheOptions) -> Result<Verified, String> {
 fn check(name: &str, bytes: &[u8], environment: u128) -> Result<(), String> {
     match name.rsplit_once('.') {
         Some((key, "bin")) => {
-            let key = u128::from_str_radix(key, 16).map_err(|_| "its name is no key".to_owned())?;
+            let key = u128::from_str_radix(key, 16).ok().filter(|_| is_key(key)).ok_or("its name is no key")?;
             Entry::decode(bytes, environment, key).map(drop).map_err(str::to_owned)
         }
         Some((_, "kernels")) => {
@@ -126,13 +129,13 @@ fn check(name: &str, bytes: &[u8], environment: u128) -> Result<(), String> {
     }
 }
 
-/// Removes everything that is kept.
+/// Removes everything that is kept, and nothing else that lies there.
 ///
 /// # Errors
 /// The folder is not this user's alone, or a file cannot be removed.
 pub fn clear(options: &CacheOptions) -> Result<(), String> {
     let Some(root) = root(options)? else { return Ok(()) };
-    fs::remove_dir_all(root.path()).map_err(|error| format!("{}: {error}", root.path().display()))
+    root.clear().map_err(|error| format!("{}: {error}", root.path().display()))
 }
 
 impl Cache {
@@ -150,12 +153,12 @@ impl Cache {
             }
             let Ok(Some(contents)) = self.folder.read(&name) else { continue };
             if check(&name, &contents, self.environment).is_ok() {
-                let name = if name == manifest { "kernels" } else { &name };
+                let name = if name == manifest { LIST } else { &name };
                 for part in [name.as_bytes(), &contents] {
                     bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
                     bytes.extend(part);
                 }
-                count += usize::from(name != "kernels");
+                count += usize::from(name != LIST);
             }
         }
         let sum = hash(&bytes);
@@ -183,16 +186,30 @@ impl Cache {
         while !rest.is_empty() {
             let name = part(&mut rest).and_then(|name| str::from_utf8(name).ok()).ok_or_else(|| said(&"a bad name"))?;
             let contents = part(&mut rest).ok_or_else(|| said(&"it ends too early"))?;
-            // Names come from somebody else's file: only those of a key or of the list are taken.
-            let own = if name == "kernels" { manifest_of(&self.application) } else { name.to_owned() };
-            check(&own, contents, self.environment).map_err(|reason| said(&format!("{name:?}: {reason}")))?;
-            if own == DEVICE || own.contains(['/', '\\']) {
+            // Names come from somebody else's file: only those of a key and of the list are taken.
+            let key = name.strip_suffix(".bin").is_some_and(is_key);
+            if !key && name != LIST {
                 return Err(said(&format!("{name:?} is no kernel")));
             }
-            self.folder.write(&own, contents).map_err(|error| said(&error))?;
-            count += usize::from(name != "kernels");
+            let own = if key { name.to_owned() } else { manifest_of(&self.application) };
+            check(&own, contents, self.environment).map_err(|reason| said(&format!("{name:?}: {reason}")))?;
+            let contents = if key { contents.to_vec() } else { self.merged(contents) };
+            self.folder.write(&own, &contents).map_err(|error| said(&error))?;
+            count += usize::from(key);
         }
+        self.bound();
         Ok(count)
+    }
+}
+
+impl Cache {
+    /// The program's list with that of an import.
+    fn merged(&self, text: &[u8]) -> Vec<u8> {
+        let mut manifest = read_manifest(&self.folder, &self.application);
+        if let Ok((imported, _)) = str::from_utf8(text).map_err(|_| "").and_then(Manifest::read) {
+            manifest.merge(imported);
+        }
+        manifest.write().into_bytes()
     }
 }
 

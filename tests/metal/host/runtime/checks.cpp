@@ -4,8 +4,8 @@
 // lies in a buffer, in threadgroup memory or on a thread's own stack, and for the first two who touched the word last.
 //
 // Two accesses to a word, one a write and not both atomic, race unless something orders them: the same thread; a
-// threadgroup barrier with the flag of that memory; an operation of the SIMD group that both belong to. Nothing orders
-// threadgroups of one dispatch.
+// threadgroup barrier with the flag of that memory; a barrier of the SIMD group that both belong to, with that flag.
+// Nothing orders threadgroups of one dispatch.
 
 #include "grid.h"
 
@@ -47,8 +47,9 @@ void Grid::note(Range& range, Cell& cell, const Access& now, bool write, void* f
     uintptr_t at = range.from + uintptr_t(&cell - range.cells.data()) * 4;
     if (range.threadgroup) {
         // What other threadgroups did to their memory is nothing to this one.
-        if (cell.read.group != group) cell.read = {};
-        if (cell.other_read.group != group) cell.other_read = {};
+        for (Access& read : cell.reads) {
+            if (read.group != group) read = {};
+        }
         if (cell.write.group != group) cell.write = {};
         if (!write && cell.write.group == 0) {
             describe("read of threadgroup memory that nobody wrote", range, at, {}, from);
@@ -59,20 +60,28 @@ void Grid::note(Range& range, Cell& cell, const Access& now, bool write, void* f
         describe(write ? "race of two writes" : "race of a read with a write", range, at, cell.write, from);
     }
     if (write) {
-        for (const Access& read : {cell.read, cell.other_read}) {
+        for (const Access& read : cell.reads) {
             if (conflicts(read, range, now)) describe("race of a write with a read", range, at, read, from);
         }
         cell.write = now;
         return;
     }
-    for (Access* read : {&cell.read, &cell.other_read}) {
-        bool same = read->group == now.group && read->thread == now.thread;
-        bool before = read->group == now.group && read->epoch != now.epoch;
-        if (read->group == 0 || same || before) {
-            *read = now;
-            break;
+    auto same_simd = [&](const Access& a) { return a.group == now.group && a.thread / width == now.thread / width; };
+    for (Access& read : cell.reads) {
+        bool same = read.group == now.group && read.thread == now.thread;
+        bool before = read.group == now.group && read.epoch != now.epoch;
+        bool simd_before = same_simd(read) && read.simd_epoch != now.simd_epoch;
+        // A plain read says more than an atomic one.
+        bool weaker = read.atomic && !now.atomic;
+        if (read.group == 0 || same || before || simd_before || weaker) {
+            read = now;
+            return;
         }
     }
+    // Three by one SIMD group say no more than two: the third place is for another.
+    Access& third = cell.reads[2];
+    bool one_simd = third.group == cell.reads[0].group && third.thread / width == cell.reads[0].thread / width;
+    if (one_simd && !same_simd(third)) third = now;
 }
 
 void Grid::access(uintptr_t at, size_t bytes, bool write, bool atomic, void* from) {
@@ -85,18 +94,25 @@ void Grid::access(uintptr_t at, size_t bytes, bool write, bool atomic, void* fro
         now.thread = static_cast<unsigned short>(current);
         now.atomic = atomic;
         now.epoch = range.threadgroup ? threadgroup_epoch : device_epoch;
-        now.simd_epoch = simd_epochs[current / width];
+        now.simd_epoch = simd_epochs[range.threadgroup][current / width];
         if (range.cells.empty()) return;
         size_t first = (at - range.from) / 4, last = (at + bytes - 1 - range.from) / 4;
         for (size_t word = first; word <= last; word++) note(range, range.cells[word], now, write, from);
         if (fault_count > 0 && stopped) stop_thread();
         return;
     }
+    for (const Range& range : ranges) {
+        if (write && !range.writable && at >= range.from && at < range.to) {
+            fault("write of %zu bytes to %s, which is read-only, thread %u %s", bytes, range.name.c_str(), current,
+                  place(from).c_str());
+            stop_thread();
+        }
+    }
     // Which range it was meant for is not known; the nearest one tells most.
     const Range* nearest = nullptr;
     size_t best = ~size_t(0);
     for (const Range& range : ranges) {
-        size_t away = at < range.from ? range.from - at : at - range.to;
+        size_t away = at < range.from ? range.from - at : at >= range.to ? at - range.to : 0;
         if (away < best) best = away, nearest = &range;
     }
     fault("%s of %zu bytes outside all memory: %zu bytes %s %s, thread %u %s", write ? "write" : "read", bytes, best,

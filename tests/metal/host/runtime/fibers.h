@@ -4,11 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace kiln {
 
-constexpr size_t STACK = 64 << 10;
-constexpr size_t PAGE = 4096;
+// The lowest page of each is a trap; a page has 64 KiB at most.
+constexpr size_t STACK = 192 << 10;
 
 // Saves the callee-saved registers on the current stack, leaves its pointer in *save, and goes on at `load`.
 extern "C" void kiln_switch(void** save, void* load);
@@ -40,8 +41,8 @@ public:
         void* at = mmap(nullptr, wanted * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory = at == MAP_FAILED ? nullptr : static_cast<char*>(at);
         count = memory ? wanted : 0;
-        // The lowest page of each is a trap for one that grows too long.
-        for (size_t i = 0; i < count; i++) mprotect(memory + i * STACK, PAGE, PROT_NONE);
+        size_t page = size_t(sysconf(_SC_PAGESIZE));
+        for (size_t i = 0; i < count; i++) mprotect(memory + i * STACK, page, PROT_NONE);
         return memory;
     }
     bool contains(uintptr_t at) const {

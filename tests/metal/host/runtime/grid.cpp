@@ -29,7 +29,8 @@ constexpr unsigned MOST_FAULTS = 8;
 
 Grid::Grid(const kiln_dispatch& dispatch)
     : dispatch(dispatch), random{dispatch.seed}, width(dispatch.simd_width), threads(dispatch.threads),
-      order(dispatch.threads), exchanges((dispatch.threads + width - 1) / width), simd_epochs(exchanges.size()) {
+      order(dispatch.threads), exchanges((dispatch.threads + width - 1) / width) {
+    for (auto& epochs : simd_epochs) epochs.resize(exchanges.size());
     size_t bytes = GAP;
     for (unsigned i = 0; i < dispatch.code->memories; i++) {
         bytes += (dispatch.code->memory_bytes[i] + 15) / 16 * 16 + GAP;
@@ -106,7 +107,7 @@ void Grid::check_guards() {
 void Grid::run_group(unsigned x, unsigned y) {
     group++;
     device_epoch = threadgroup_epoch = 0;
-    std::fill(simd_epochs.begin(), simd_epochs.end(), 0);
+    for (auto& epochs : simd_epochs) std::fill(epochs.begin(), epochs.end(), 0);
     poison();
     unsigned count = dispatch.threads;
     for (unsigned t = 0; t < count; t++) {
@@ -183,18 +184,14 @@ void Grid::stop_thread() {
     __builtin_unreachable();
 }
 
-void Grid::barrier(unsigned flags, unsigned line, bool simd) {
-    if (simd) {
-        // An exchange of nothing, after which the lanes' accesses are ordered.
-        exchange(0, line);
-        return;
-    }
+void Grid::barrier(unsigned flags, unsigned line, uint64_t calls) {
+    threads[current].calls = calls;
     wait(State::AtBarrier, flags, line);
 }
 
-const kiln_exchange* Grid::exchange(unsigned long mine, unsigned line) {
+const kiln_exchange* Grid::exchange(unsigned long mine, unsigned flags, unsigned line) {
     threads[current].given = mine;
-    wait(State::AtExchange, 0, line);
+    wait(State::AtExchange, flags, line);
     return &exchanges[current / width];
 }
 
@@ -218,7 +215,9 @@ bool Grid::release_exchanges() {
             return true;
         }
         exchanges[simd].width = last - first;
-        simd_epochs[simd]++;
+        // Operations of a SIMD group order no memory; its barriers do.
+        if (threads[waiting].flags & 1) simd_epochs[0][simd]++;
+        if (threads[waiting].flags & 2) simd_epochs[1][simd]++;
         for (unsigned t = first; t < last; t++) {
             exchanges[simd].values[t - first] = threads[t].given;
             threads[t].state = State::Runnable;
@@ -241,6 +240,15 @@ bool Grid::release_barrier() {
         if (threads[t].line != threads[waiting].line) {
             fault("divergent barriers: thread %u waits at line %u, thread %u at line %u", waiting,
                   threads[waiting].line, t, threads[t].line);
+            return false;
+        }
+    }
+    // One line of a function that is called from two places is two barriers. Builds with fast math may have two copies of
+    // one place.
+    for (unsigned t = 0; t < dispatch.threads && !(dispatch.mode & KILN_FLUSH); t++) {
+        if (threads[t].calls != threads[waiting].calls) {
+            fault("line %u: divergent barrier: threads %u and %u came there by different calls", threads[waiting].line,
+                  waiting, t);
             return false;
         }
     }
@@ -268,9 +276,18 @@ void Grid::fault(const char* format, ...) {
 
 using kiln::grid;
 
-void kiln_host_barrier(unsigned flags, unsigned line) { grid->barrier(flags, line, false); }
-void kiln_host_simd_barrier(unsigned flags, unsigned line) { grid->barrier(flags, line, true); }
-const kiln_exchange* kiln_host_exchange(unsigned long mine, unsigned line) { return grid->exchange(mine, line); }
+// Kernels and this library keep frame pointers: a frame begins with the one before it and the return address.
+void kiln_host_barrier(unsigned flags, unsigned line) {
+    uint64_t calls = 0;
+    auto frame = static_cast<uintptr_t*>(__builtin_frame_address(0));
+    while (kiln::stacks().contains(reinterpret_cast<uintptr_t>(frame))) {
+        calls = (calls ^ frame[1]) * 0x9e3779b97f4a7c15;
+        frame = reinterpret_cast<uintptr_t*>(frame[0]);
+    }
+    grid->barrier(flags, line, calls);
+}
+void kiln_host_simd_barrier(unsigned flags, unsigned line) { grid->simd_barrier(flags, line); }
+const kiln_exchange* kiln_host_exchange(unsigned long mine, unsigned line) { return grid->exchange(mine, 0, line); }
 unsigned kiln_host_lane() { return grid->lane(); }
 void* kiln_host_memory(unsigned index) { return grid->memory(index); }
 

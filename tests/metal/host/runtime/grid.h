@@ -31,6 +31,7 @@ struct Thread {
     State state;
     unsigned line;   // of the barrier or operation where it waits
     unsigned flags;  // of that barrier
+    uint64_t calls;  // by which it came there: a hash of return addresses
     int stack;       // -1: none yet
     void* pointer;   // where it goes on
     unsigned long given;
@@ -41,14 +42,16 @@ struct Access {
     unsigned group = 0;  // serial number from 1; 0: none
     unsigned short thread = 0;
     bool atomic = false;
+    // Barriers that the threadgroup has passed, and that the thread's SIMD group has, of those that order this memory.
     unsigned epoch = 0;
     unsigned simd_epoch = 0;
 };
 
-// What was last done to one word. Of reads two are kept, by different threads: a write conflicts with one of them if it
-// conflicts with any.
+// What was last done to one word. Of reads three are kept: two by different threads of one SIMD group, one by another
+// SIMD group. A write conflicts with one of them if it conflicts with any, unless reads are atomic as well as plain, of
+// which the plain ones are kept.
 struct Cell {
-    Access write, read, other_read;
+    Access write, reads[3];
 };
 
 // A stretch of memory that a kernel may access.
@@ -68,8 +71,9 @@ public:
     const std::string& report() const { return faults; }
 
     // The calling thread waits.
-    void barrier(unsigned flags, unsigned line, bool simd);
-    const kiln_exchange* exchange(unsigned long mine, unsigned line);
+    void barrier(unsigned flags, unsigned line, uint64_t calls);
+    void simd_barrier(unsigned flags, unsigned line) { exchange(0, flags, line); }
+    const kiln_exchange* exchange(unsigned long mine, unsigned flags, unsigned line);
     unsigned lane() const { return threads[current].values.thread_index_in_simdgroup; }
 
     void* memory(unsigned index) const { return memories[index]; }
@@ -98,7 +102,8 @@ private:
     std::vector<Thread> threads;
     std::vector<unsigned> order;
     std::vector<kiln_exchange> exchanges;
-    std::vector<unsigned> simd_epochs;
+    // Of each SIMD group, for device memory and for threadgroup memory.
+    std::vector<unsigned> simd_epochs[2];
     std::vector<void*> buffers;
     std::vector<uint64_t> arena;
     std::vector<void*> memories;
