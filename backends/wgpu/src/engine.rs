@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kiln_array::recording::{BufferId, Dispatch, Recording};
-use kiln_array::{Caps, DeviceInfo, DeviceKind, Error, ErrorKind, Pending, Result};
+use kiln_array::{Caps, DeviceInfo, Error, ErrorKind, Pending, Result};
 use smallvec::SmallVec;
 
 use crate::batch::{Batch, Command, MAX_GROUPS, fold};
@@ -21,7 +21,7 @@ use crate::error::Gpu;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::inplace::InPlace;
 use crate::memory::{Dropped, with_bytes};
-use crate::pipelines::Pipelines;
+use crate::pipelines::{Kernels, Pipelines};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::prewarm::Warming;
 use crate::readback::{Arrival, Staging};
@@ -47,9 +47,6 @@ pub(crate) struct Engine {
     pub(crate) released: Mutex<Vec<Dropped>>,
     /// Whether arrays are read where they lie: the device's memory is the host's.
     pub(crate) in_place: bool,
-    /// Whether the driver compiles a kernel when it is first dispatched.
-    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a browser compiles when it likes"))]
-    pub(crate) compiles_late: bool,
     /// Warm-ups, and what their first dispatches run on.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) warming: Warming,
@@ -96,7 +93,6 @@ impl Engine {
         };
         let (staging, worker, state) = (Staging::default(), Worker::default(), Mutex::new(state));
         Self {
-            compiles_late: info.kind == DeviceKind::SoftwareGpu,
             gpu,
             info,
             caps,
@@ -125,6 +121,11 @@ impl Engine {
     pub(crate) fn run(&self, recording: &Recording) -> Result<()> {
         self.gpu.health.check()?;
         let kernels = self.pipelines.of(&self.gpu, &recording.dispatches)?;
+        self.launch(recording, kernels)
+    }
+
+    /// Adds a recording's dispatches, whose kernels are compiled, to the batch.
+    pub(crate) fn launch(&self, recording: &Recording, kernels: Kernels) -> Result<()> {
         let mut state = self.state_for(recording);
         let mut behind = None;
         for (dispatch, kernel) in recording.dispatches.iter().zip(kernels) {

@@ -12,6 +12,9 @@ use kiln_array::{Error, ErrorKind, Result};
 
 use crate::late::Late;
 
+/// What errors are said to come from that belong to no call.
+const UNCAPTURED: &str = "wgpu";
+
 /// Locks a mutex; the state behind ours stays whole when a holder panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,12 +57,20 @@ impl Health {
         lock(&self.uncaptured).get_or_insert_with(|| error.to_string());
     }
 
+    /// Notes an error that [`report`](Self::report) told somebody whom it does not concern.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn tell_again(&self, error: &Error) {
+        if let ErrorKind::Backend { op: UNCAPTURED, message } = error.kind() {
+            lock(&self.uncaptured).get_or_insert_with(|| message.clone());
+        }
+    }
+
     /// The error that no scope caught, once.
     pub(crate) fn report(&self) -> Result<()> {
         self.check()?;
         match lock(&self.uncaptured).take() {
             None => Ok(()),
-            Some(message) => Err(ErrorKind::Backend { op: "wgpu", message }.into()),
+            Some(message) => Err(ErrorKind::Backend { op: UNCAPTURED, message }.into()),
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! What enters: a list of kernels, or the question which ones the program used before. What leaves: a handle. Decided: a
 //! user's call never waits for the list: it takes a kernel that is under way when that compile is done, and compiles any
-//! other itself, since both go through the same cell of `pipelines`. Where drivers compile at the first dispatch, every
-//! kernel is dispatched once with no work. The device's first allocation, upload, submission and read happen on the way.
-//! Threads hold the device only while they work on one kernel, so dropping it ends the list.
+//! other itself, since both go through the same cell of `pipelines`. Every kernel is dispatched once with no work, and the
+//! device's first allocations, uploads, submission and read happen on the way. Threads hold the device only while they
+//! work on one kernel, so dropping it ends the list.
 
 use std::collections::VecDeque;
 use std::future::Future;

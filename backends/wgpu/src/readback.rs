@@ -137,15 +137,12 @@ impl Arrival {
         Self { engine, slot, index, staging: Some(staging), bytes, watched: false }
     }
 
-    /// Completes when submission `index` is done. wgpu's own callback for that would wait for later submissions as well, so
-    /// natively whoever waits fills the slot.
+    /// Completes when submission `index` is done. wgpu's own callback may wait for later submissions as well, so natively
+    /// whoever has waited for `index` fills the slot, if the callback was not there before.
     pub(crate) fn of_nothing(engine: Arc<Engine>, index: wgpu::SubmissionIndex) -> Self {
         let slot = Arc::new(Slot::default());
-        #[cfg(target_arch = "wasm32")]
-        {
-            let filled = slot.clone();
-            engine.gpu.queue.on_submitted_work_done(move || filled.fill(Ok(())));
-        }
+        let filled = slot.clone();
+        engine.gpu.queue.on_submitted_work_done(move || filled.fill(Ok(())));
         Self { engine, slot, index, staging: None, bytes: 0, watched: false }
     }
 
@@ -204,9 +201,7 @@ impl Arrival {
                 break result;
             }
             if start.elapsed() < self.engine.spin {
-                if is_done(gpu, self.index.clone())? && self.staging.is_none() {
-                    break Ok(());
-                }
+                poll(gpu, wgpu::PollType::Poll)?;
                 std::hint::spin_loop();
             } else {
                 poll_until(gpu, self.index.clone())?;
@@ -230,32 +225,18 @@ impl Completion<Vec<u8>> for Arrival {
     }
 }
 
-/// Polls the device; whether a submission is done.
-#[cfg(not(target_arch = "wasm32"))]
-fn is_done(gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<bool> {
-    let no_time = Some(std::time::Duration::ZERO);
-    match poll_now(gpu, wgpu::PollType::Wait { submission_index: Some(index), timeout: no_time }) {
-        Ok(Ok(_)) => Ok(true),
-        Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
-        Ok(Err(error)) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
-        Err(error) => Err(error),
-    }
-}
-
 /// Polls the device, which runs callbacks. wgpu panics when the device is lost meanwhile; we do not.
+///
+/// Never with a time limit: wgpu 30 panics when another thread's poll finds the work done in between.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<()> {
-    match poll_now(gpu, how)? {
-        Ok(_) => Ok(()),
-        // A submission that was accepted is unknown: only a lost device does that.
-        Err(error) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
-    }
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-fn poll_now(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>> {
     let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| gpu.device.poll(how)));
-    polled.map_err(|_| gpu.health.lose("the driver reported an error while waiting"))
+    match polled {
+        Ok(Ok(_)) => Ok(()),
+        // A submission that was accepted is unknown: only a lost device does that.
+        Ok(Err(error)) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
+        Err(_) => Err(gpu.health.lose("the driver reported an error while waiting")),
+    }
 }
 
 /// Blocks until a submission is done and its callbacks have run.

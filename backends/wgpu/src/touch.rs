@@ -1,4 +1,4 @@
-//! Dispatches with no work, for drivers that compile a kernel when it is first dispatched, and the device's other firsts.
+//! Dispatches with no work, since drivers finish or load a kernel when it is first dispatched, and the device's other firsts.
 //!
 //! Kernels return at once where the parameters say that there are no workgroups, whatever else they say, so zeros will do
 //! for parameters, and any buffers for arrays.
@@ -6,16 +6,17 @@
 use std::sync::Arc;
 
 use kiln_array::kernel::KernelSpec;
-use kiln_array::{ErrorKind, Result};
+use kiln_array::recorder::Recorder;
+use kiln_array::recording::{BufferId, Recording};
+use kiln_array::{ArrayOps, ErrorKind, Result};
 
 use crate::compile::Kernel;
 use crate::engine::Engine;
+use crate::pipelines::Kernels;
 use crate::readback::poll_until;
 
 /// Bytes of the buffers that stand for arrays.
 const BYTES: u64 = 256;
-
-const COPIES: wgpu::BufferUsages = wgpu::BufferUsages::COPY_SRC.union(wgpu::BufferUsages::COPY_DST);
 
 /// What stands for parameters and arrays.
 pub(crate) struct Scratch {
@@ -27,9 +28,6 @@ pub(crate) struct Scratch {
 impl Engine {
     /// Dispatches a compiled kernel with no work, and waits until the driver is done with it.
     pub(crate) fn touch(&self, spec: &Arc<KernelSpec>) {
-        if !self.compiles_late {
-            return;
-        }
         let touched = self.pipelines.get(&self.gpu, spec).and_then(|kernel| self.dispatch_nothing(&kernel));
         if let Err(error) = touched {
             log::debug!("kiln: a first dispatch of {}: {error}", spec.label());
@@ -79,30 +77,53 @@ impl Engine {
         poll_until(&self.gpu, index)
     }
 
-    /// Lets the first allocation, upload, submission and read of the device happen, apart from the program's work.
-    pub(crate) fn first_steps(&self) -> Result<()> {
-        let data = [1u8; 64];
-        let gpu = &self.gpu;
-        let (staging, index) = gpu.scoped("warm up", || {
-            let scratch = Scratch::new(&gpu.device);
-            let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("kiln.warm"),
-                size: BYTES,
-                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
-            });
-            gpu.queue.write_buffer(&scratch.written, 0, &data);
-            let descriptor = wgpu::CommandEncoderDescriptor { label: Some("kiln.warm") };
-            let mut encoder = gpu.device.create_command_encoder(&descriptor);
-            encoder.copy_buffer_to_buffer(&scratch.written, 0, &staging, 0, BYTES);
-            let index = gpu.queue.submit([encoder.finish()]);
-            staging.map_async(wgpu::MapMode::Read, .., |_| {});
-            (staging, index)
-        })?;
-        poll_until(gpu, index)?;
-        let failed = |message: String| kiln_array::Error::from(ErrorKind::Backend { op: "warm up", message });
-        let view = staging.get_mapped_range(..data.len() as u64).map_err(|error| failed(error.to_string()))?;
-        if view[..] == data { Ok(()) } else { Err(failed("what was uploaded does not come back".to_owned())) }
+    /// Lets the first allocations, uploads, bind groups, submission and read of the device happen: adds two arrays and reads
+    /// the sum, as a program might.
+    pub(crate) fn first_steps(self: &Arc<Self>) -> Result<()> {
+        const LENGTH: usize = 1 << 20;
+        let recorder = Recorder::new(self.caps.clone());
+        let device = recorder.device();
+        let ones = || device.zeros::<f32>(LENGTH);
+        let (x, y) = (ones()?, ones()?);
+        (&x + &y).eval()?;
+        // The last one; those before filled the arrays.
+        let mut recordings = recorder.take();
+        let Some(recording) = recordings.last_mut() else { return Ok(()) };
+        // The program has not used these kernels: they are not noted as if it had.
+        let kernels = recording.dispatches.iter().map(|dispatch| self.pipelines.get(&self.gpu, &dispatch.kernel));
+        let kernels = kernels.collect::<Result<_>>()?;
+        let data = bytemuck::cast_slice(&[1f32; LENGTH / 256]).repeat(256);
+        let mut buffers = Vec::new();
+        let outcome = self.add_and_read(recording, kernels, &data, &mut buffers);
+        buffers.into_iter().for_each(|id| self.release(id));
+        outcome
+    }
+
+    fn add_and_read(
+        self: &Arc<Self>,
+        recording: &mut Recording,
+        kernels: Kernels,
+        data: &[u8],
+        buffers: &mut Vec<BufferId>,
+    ) -> Result<()> {
+        for dispatch in &mut recording.dispatches {
+            for input in &mut dispatch.inputs {
+                input.buffer = self.upload(data)?;
+                buffers.push(input.buffer);
+            }
+            for output in &mut dispatch.outputs {
+                output.buffer = self.allocate(data.len() as u64)?;
+                buffers.push(output.buffer);
+            }
+        }
+        self.launch(recording, kernels)?;
+        let Some(&sum) = buffers.last() else { return Ok(()) };
+        let read = self.read(sum, data.len() as u64).wait().inspect_err(|error| self.gpu.health.tell_again(error))?;
+        if read.chunks_exact(4).all(|value| *value == 2f32.to_le_bytes()) {
+            return Ok(());
+        }
+        let message = "1 + 1 is not 2".to_owned();
+        Err(ErrorKind::Backend { op: "warm up", message }.into())
     }
 }
 
@@ -115,7 +136,7 @@ impl Scratch {
         Self {
             params: buffer(crate::params::CHUNK.into(), wgpu::BufferUsages::UNIFORM),
             read: buffer(BYTES, wgpu::BufferUsages::STORAGE),
-            written: buffer(BYTES, wgpu::BufferUsages::STORAGE | COPIES),
+            written: buffer(BYTES, wgpu::BufferUsages::STORAGE),
         }
     }
 }
