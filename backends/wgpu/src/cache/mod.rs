@@ -214,7 +214,7 @@ pub(crate) struct Cache {
     saving: Mutex<u64>,
     /// Whether a thread is about to save.
     saver: AtomicBool,
-    /// Set by the first failure to write: it is said once, and not tried again.
+    /// Set by the first failure to write: it is not tried again.
     gave_up: AtomicBool,
     counters: CacheCounters,
 }
@@ -232,7 +232,7 @@ impl Cache {
         let (root, folder) = match opened {
             Ok(folders) => folders,
             Err(reason) => {
-                log::warn!("kiln: compiled kernels are not kept: {reason}");
+                warn_once(&reason);
                 return None;
             }
         };
@@ -380,11 +380,18 @@ impl Cache {
             Ok(()) => drop(self.counters.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed)),
             Err(error) => {
                 if !self.gave_up.swap(true, Ordering::Relaxed) {
-                    log::warn!("kiln: compiled kernels are not kept: {}: {error}", folder.path().join(name).display());
+                    warn_once(&format!("{}: {error}", folder.path().join(name).display()));
                 }
             }
         }
     }
+}
+
+/// Says why nothing is kept, once in a process: a program may open many devices.
+fn warn_once(reason: &str) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    let level = if WARNED.swap(true, Ordering::Relaxed) { log::Level::Debug } else { log::Level::Warn };
+    log::log!(level, "kiln: compiled kernels are not kept: {reason}");
 }
 
 fn file_of(key: u128) -> String {
