@@ -88,6 +88,12 @@ impl Folder {
         Self::open(&self.path.join(name))
     }
 
+    /// A folder in it, if there is one: a damaged file may name any.
+    pub(crate) fn inner_if_there(&self, name: &str) -> Option<Self> {
+        let there = fs::symlink_metadata(self.path.join(name)).is_ok_and(|meta| meta.is_dir());
+        if there { self.inner(name).ok() } else { None }
+    }
+
     /// The bytes of a file; `None` where there is none. Links and files of others are not followed.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let path = self.path.join(name);

@@ -125,7 +125,7 @@ impl Ahead {
         let last = root.as_ref().ok().and_then(|root| {
             let name = String::from_utf8(root.read(&format!("{application}.last")).ok()??).ok()?;
             let environment = u128::from_str_radix(name.trim(), 16).ok()?;
-            let folder = root.inner(&format!("{environment:032x}")).ok()?;
+            let folder = root.inner_if_there(&format!("{environment:032x}"))?;
             let manifest = read_manifest(&folder, &application);
             let files = manifest.by_use().into_iter().take(AHEAD).filter_map(|used| {
                 let bytes = folder.read(&file_of(used.text)).ok()??;
