@@ -144,7 +144,9 @@ impl Task {
             state.current.push(label.clone());
             drop(state);
             let warmed = engine.pipelines.warm(&engine.gpu, &spec);
-            if warmed.error.is_none() {
+            // A first dispatch waits for all before it: not while somebody waits for this thread to end.
+            let wanted = !exit::is_exiting() && !lock(&self.state).report.cancelled;
+            if wanted && warmed.error.is_none() {
                 engine.touch(&spec);
             }
             let mut state = lock(&self.state);
