@@ -43,6 +43,8 @@ pub(crate) struct Warming {
     tasks: Mutex<Vec<Weak<Task>>>,
     /// What kernels are first dispatched on.
     pub(crate) scratch: OnceLock<Scratch>,
+    /// Held during a first dispatch.
+    pub(crate) touching: Mutex<()>,
 }
 
 impl Warming {
@@ -144,10 +146,8 @@ impl Task {
             state.current.push(label.clone());
             drop(state);
             let warmed = engine.pipelines.warm(&engine.gpu, &spec);
-            // A first dispatch waits for all before it: not while somebody waits for this thread to end.
-            let wanted = !exit::is_exiting() && !lock(&self.state).report.cancelled;
-            if wanted && warmed.error.is_none() {
-                engine.touch(&spec);
+            if warmed.error.is_none() {
+                engine.touch(&spec, || !exit::is_exiting() && !lock(&self.state).report.cancelled);
             }
             let mut state = lock(&self.state);
             if let Some(at) = state.current.iter().position(|current| *current == label) {

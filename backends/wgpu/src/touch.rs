@@ -12,6 +12,7 @@ use kiln_array::{ArrayOps, ErrorKind, Result};
 
 use crate::compile::Kernel;
 use crate::engine::Engine;
+use crate::error::lock;
 use crate::pipelines::Kernels;
 use crate::readback::poll_until;
 
@@ -26,8 +27,15 @@ pub(crate) struct Scratch {
 }
 
 impl Engine {
-    /// Dispatches a compiled kernel with no work, and waits until the driver is done with it.
-    pub(crate) fn touch(&self, spec: &Arc<KernelSpec>) {
+    /// Dispatches a compiled kernel with no work, and waits until the driver is done with it; unless it is no longer
+    /// `wanted` by then. One at a time: the device runs them one after the other, and the program's own work, which comes
+    /// in between, is to wait for one at most.
+    pub(crate) fn touch(&self, spec: &Arc<KernelSpec>, wanted: impl Fn() -> bool) {
+        let _turn = lock(&self.warming.touching);
+        // Somebody may wait for this thread to end.
+        if !wanted() {
+            return;
+        }
         let touched = self.pipelines.get(&self.gpu, spec).and_then(|kernel| self.dispatch_nothing(&kernel));
         if let Err(error) = touched {
             log::debug!("kiln: a first dispatch of {}: {error}", spec.label());
