@@ -155,7 +155,18 @@ pub async fn open(options: &Options) -> Result<Wgpu> {
 /// a device behind a program: drivers crash when the process ends while a thread is in them.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
-    worker::detached("kiln-open", work)
+    let alive = Arc::new(());
+    let watched = Arc::downgrade(&alive);
+    let body = move || {
+        let _alive = alive;
+        work();
+    };
+    let started = worker::detached("kiln-open", body);
+    if started {
+        // A driver and the compiler in it register what undoes them while they load, which is here.
+        worker::detached("kiln-exit", move || exit::stay_first(|| watched.strong_count() == 0));
+    }
+    started
 }
 
 /// Computes on somebody else's wgpu device.
