@@ -1,0 +1,109 @@
+//! Several processes in one folder, some of them killed: case H03.
+
+use std::time::Duration;
+
+use crate::files::{self, Scratch};
+use crate::process::{Job, Random, device, not_run, rounds};
+
+const PROCESSES: usize = 8;
+
+#[test]
+fn h03_processes_share_an_empty_folder_and_are_killed() {
+    let Some((device, _turn)) = device("H03") else { return };
+    let mut random = Random::new(3);
+    let rounds = rounds(20, 200);
+    let (mut left, mut killed) = (0, 0);
+    for round in 0..rounds {
+        let scratch = Scratch::new("h03");
+        let running: Vec<_> = (0..PROCESSES)
+            .map(|at| {
+                let own = 100 + at * 4;
+                let unread = format!("1..6,s1,{own}..{}", own + 4);
+                let job = Job::new("kernels", &device, scratch.path()).with("JOB_KERNELS", "0");
+                job.with("JOB_UNREAD", unread).start()
+            })
+            .collect();
+        // Every second one is killed, at any moment of its life.
+        let (mut kept, mut killed_ones) = (Vec::new(), Vec::new());
+        for (at, child) in running.into_iter().enumerate() {
+            if at % 2 == 1 { killed_ones.push(child) } else { kept.push(child) }
+        }
+        let pause = random.below(300) as u64;
+        std::thread::sleep(Duration::from_millis(pause));
+        for child in killed_ones {
+            std::thread::sleep(Duration::from_millis(random.below(60) as u64));
+            child.kill();
+            killed += 1;
+        }
+        for child in kept {
+            let done = child.wait();
+            done.assert_success();
+            assert_eq!(done.warnings(), 0, "round {round}\n{}", done.output());
+            assert_eq!(done.fact("rejected"), 0, "round {round}: nobody reads half a file");
+        }
+        files::assert_good(scratch.path());
+        files::environment(scratch.path());
+        // The next one finds what they made.
+        let under_way = files::under_way(scratch.path());
+        let next = Job::new("kernels", &device, scratch.path()).with("JOB_KERNELS", "0,100");
+        let done = next.with("JOB_UNREAD", "1..6,s1,101..104,116..120").run();
+        assert_eq!((done.fact("text_misses"), done.fact("driver_misses")), (0, 0), "round {round}\n{}", done.output());
+        // Files under way may belong to somebody as long as they are young; then they go with the next sweep.
+        left += under_way.len();
+        for path in &under_way {
+            assert!(path.exists(), "{} was taken from a living process", path.display());
+            files::age(path, Duration::from_secs(90));
+        }
+        if !under_way.is_empty() {
+            Job::new("kernels", &device, scratch.path()).with("JOB_UNREAD", "900").run();
+            assert_eq!(files::under_way(scratch.path()), Vec::<std::path::PathBuf>::new());
+        }
+    }
+    println!("h03: {rounds} rounds, {killed} killed, {left} files left under way and swept");
+}
+
+#[test]
+fn h03_files_under_way_are_swept_once_they_are_old() {
+    let Some((device, _turn)) = device("H03") else { return };
+    let scratch = Scratch::new("h03-sweep");
+    let job = |kernels: &str| Job::new("kernels", &device, scratch.path()).with("JOB_KERNELS", kernels).run();
+    job("0");
+    let environment = files::environment(scratch.path());
+    let places = [environment.clone(), scratch.path().join("kiln-v1")];
+    let (old, young) = ("x.bin.new-1-1", "y.bin.new-1-2");
+    for place in &places {
+        for name in [old, young] {
+            files::write(&place.join(name), b"half");
+        }
+        files::age(&place.join(old), Duration::from_secs(61));
+    }
+    // They are nobody's damage.
+    files::assert_good(scratch.path());
+    job("1");
+    for place in &places {
+        assert!(!place.join(old).exists() && place.join(young).exists(), "{}", place.display());
+    }
+}
+
+#[test]
+fn h03_killed_while_it_writes() {
+    let Some((device, _turn)) = device("H03") else { return };
+    if cfg!(windows) {
+        // A file that is open cannot be aged there.
+        return not_run("H03", "the folder is watched on Unix alone");
+    }
+    let scratch = Scratch::new("h03-write");
+    for round in 0..rounds(6, 40) {
+        let from = round * 60;
+        let unread = format!("{from}..{}", from + 60);
+        let before = files::entries(scratch.path()).len();
+        let child = Job::new("kernels", &device, scratch.path()).with("JOB_UNREAD", unread).start();
+        // As soon as the first entry appears, others are being written.
+        let start = std::time::Instant::now();
+        while files::entries(scratch.path()).len() == before && start.elapsed() < Duration::from_secs(60) {
+            std::thread::yield_now();
+        }
+        child.kill();
+        files::assert_good(scratch.path());
+    }
+}
