@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use kiln_array::backend::{Completion, Pending};
 use kiln_array::warm::{Progress, Report, WarmUp, WarmUpTask};
-use kiln_array::{Device, Result};
+use kiln_array::{Device, ErrorKind, Result};
 
 use crate::Options;
 
@@ -177,7 +178,10 @@ impl Opening {
                 continue;
             };
             drop(state);
-            let rehearsed = device.rehearse(code);
+            let rehearsed = catch_unwind(AssertUnwindSafe(|| device.rehearse(code))).unwrap_or_else(|_| {
+                let message = "the code that is rehearsed panicked".to_owned();
+                Err(ErrorKind::Backend { op: "rehearse", message }.into())
+            });
             let mut state = lock(&self.state);
             match rehearsed {
                 Ok(warming) => state.warming.push(warming),

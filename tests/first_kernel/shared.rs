@@ -70,7 +70,7 @@ fn h03_files_under_way_are_swept_once_they_are_old() {
     job("0");
     let environment = files::environment(scratch.path());
     let places = [environment.clone(), scratch.path().join("kiln-v1")];
-    let (old, young) = ("x.bin.new-1-1", "y.bin.new-1-2");
+    let (old, young) = ("00000000000000000000000000000001.bin.new-1-1", "00000000000000000000000000000002.bin.new-1-2");
     for place in &places {
         for name in [old, young] {
             files::write(&place.join(name), b"half");

@@ -188,7 +188,9 @@ impl Folder {
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
         // Kernels go; the small files beside them stay as long as there are any.
         files.retain(|file| file.path.extension().is_some_and(|ending| ending == "bin"));
-        files.sort_by_key(|file| file.used);
+        // A time far in the future is none: a clock went back since.
+        let known = |file: &Found| file.used.duration_since(now).map_or(true, |ahead| ahead <= FAR);
+        files.sort_by_key(|file| if known(file) { file.used } else { SystemTime::UNIX_EPOCH });
         let mut evicted = 0;
         for file in files {
             if total <= cap {
@@ -341,10 +343,10 @@ mod tests {
             let file = OpenOptions::new().append(true).open(scratch.0.join(name)).unwrap();
             file.set_modified(past(hours)).unwrap();
         }
-        // One from the future, of a clock that went backwards: it counts as used last.
+        // A little ahead, as a file server's clock may be: it counts as used last.
         folder.write(&future, &[0; 100]).unwrap();
         let file = OpenOptions::new().append(true).open(scratch.0.join(&future)).unwrap();
-        file.set_modified(SystemTime::now() + Duration::from_secs(9999)).unwrap();
+        file.set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
         folder.touch(&older);
         // What has another name is somebody else's.
         fs::write(scratch.0.join("theirs.txt"), [0; 1000]).unwrap();

@@ -182,7 +182,8 @@ impl Cache {
         if environment != self.environment.to_le_bytes() {
             return Err(said(&"it comes from another device, driver or version of Kiln"));
         }
-        let mut count = 0;
+        // Everything is looked at before anything is written.
+        let mut files = Vec::new();
         while !rest.is_empty() {
             let name = part(&mut rest).and_then(|name| str::from_utf8(name).ok()).ok_or_else(|| said(&"a bad name"))?;
             let contents = part(&mut rest).ok_or_else(|| said(&"it ends too early"))?;
@@ -193,9 +194,12 @@ impl Cache {
             }
             let own = if key { name.to_owned() } else { manifest_of(&self.application) };
             check(&own, contents, self.environment).map_err(|reason| said(&format!("{name:?}: {reason}")))?;
+            files.push((key, own, contents));
+        }
+        let count = files.iter().filter(|(key, ..)| *key).count();
+        for (key, own, contents) in files {
             let contents = if key { contents.to_vec() } else { self.merged(contents) };
             self.folder.write(&own, &contents).map_err(|error| said(&error))?;
-            count += usize::from(key);
         }
         self.bound();
         Ok(count)
