@@ -37,6 +37,7 @@ pub mod semantics {}
 #[doc = include_str!("../docs/tour.md")]
 pub mod tour {}
 #[doc = include_str!("../docs/first-call.md")]
+#[doc = include_str!("../docs/first-call.svg")]
 pub mod first_call {}
 #[cfg(not(target_arch = "wasm32"))]
 mod warm;
