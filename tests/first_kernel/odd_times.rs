@@ -41,7 +41,10 @@ fn h03_files_under_way_from_the_near_future_are_left_alone() {
     job("0");
     let environment = files::environment(scratch.path());
     // A server's clock may be ahead of ours: these are being written now. Far ahead is nobody's.
-    let (near, far) = (environment.join("00000000000000000000000000000001.bin.new-1-1"), environment.join("00000000000000000000000000000002.bin.new-1-2"));
+    let (near, far) = (
+        environment.join("00000000000000000000000000000001.bin.new-1-1"),
+        environment.join("00000000000000000000000000000002.bin.new-1-2"),
+    );
     for (path, ahead) in [(&near, 20), (&far, 7200)] {
         files::write(path, b"half");
         files::set_time(path, SystemTime::now() + Duration::from_secs(ahead));
