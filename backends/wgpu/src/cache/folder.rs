@@ -49,6 +49,11 @@ pub(crate) fn is_own(path: &Path) -> bool {
     }
 }
 
+/// Whether a file has the name of one that is being written.
+pub(crate) fn is_under_way(name: &str) -> bool {
+    name.contains(NEW)
+}
+
 /// 32 hexadecimal digits.
 pub(crate) fn is_key(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -173,7 +178,7 @@ impl Folder {
         let mut files = self.files();
         files.retain(|file| {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-            let under_way = name.contains(NEW);
+            let under_way = is_under_way(&name);
             // A time in the future says nothing about age, unless it is far: then a clock went back.
             let stale = match now.duration_since(file.used) {
                 Ok(age) => age > STALE,

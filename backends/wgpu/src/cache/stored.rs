@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, hash};
-use super::folder::{Folder, is_key};
+use super::folder::{Folder, is_key, is_under_way};
 use super::manifest::Manifest;
 use super::{Cache, CacheOptions, manifest_of, read_manifest};
 
@@ -90,7 +90,7 @@ pub fn list(options: &CacheOptions) -> Result<Vec<Stored>, String> {
     Ok(stored.collect())
 }
 
-/// Checks every file's checksum; changes none.
+/// Checks every file's checksum; changes none. Files that are being written do not count.
 ///
 /// # Errors
 /// The folder is not this user's alone.
@@ -101,9 +101,14 @@ pub fn verify(options: &CacheOptions) -> Result<Verified, String> {
         let folder = Folder::open(&path)?;
         for file in folder.files() {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let read = folder.read(&name).map_err(|error| error.to_string());
-            let checked = read.and_then(|bytes| check(&name, &bytes.unwrap_or_default(), environment));
-            match checked {
+            // One that is being written, or was removed meanwhile, is neither.
+            let bytes = match folder.read(&name) {
+                _ if is_under_way(&name) => continue,
+                Ok(None) => continue,
+                Ok(Some(bytes)) => Ok(bytes),
+                Err(error) => Err(error.to_string()),
+            };
+            match bytes.and_then(|bytes| check(&name, &bytes, environment)) {
                 Ok(()) => verified.good += 1,
                 Err(reason) => verified.bad.push((file.path, reason)),
             }
