@@ -24,7 +24,7 @@ fn known() -> Vec<f32> {
 }
 
 impl Device {
-    /// Whether sums and running sums of floats have the bits that [`order`](crate::plan::order) defines, measured on
+    /// Whether sums and running sums of floats have the bits that [`order`] defines, measured on
     /// known data whose sums differ in any other order. Waits for the device; nothing is remembered.
     ///
     /// It is `true` wherever the compiler does not regroup additions. Where it is `false`, results are as accurate as
