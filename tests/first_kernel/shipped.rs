@@ -75,9 +75,15 @@ fn h05_an_import_writes_no_other_files() {
     job(&device, scratch.path()).with("JOB_EXPORT", &file).run();
     let good = files::read(&file);
     let list = files::read(&files::with_ending(scratch.path(), "kernels").remove(0));
-    for name in
-        ["another.kernels", "../another.kernels", "/elsewhere/another.kernels", "device.txt", "x.last", "", "C:x.kernels"]
-    {
+    for name in [
+        "another.kernels",
+        "../another.kernels",
+        "/elsewhere/another.kernels",
+        "device.txt",
+        "x.last",
+        "",
+        "C:x.kernels",
+    ] {
         let mut bytes = good[..24].to_vec();
         for part in [name.as_bytes(), &list] {
             bytes.extend(u32::try_from(part.len()).expect("it is short").to_le_bytes());
