@@ -168,7 +168,8 @@ impl Compiler {
             count(driver_hit, keeps_blobs, &counters.driver_hits, &counters.driver_misses);
             let blob = if driver_hit { known.blob } else { blob };
             if (text && !lowered.cached) || (keeps_blobs && !driver_hit && !blob.is_empty()) {
-                cache.put(key, Entry { text: lowered.text, blob });
+                let text = if lowered.cached { known.text } else { lowered.text };
+                cache.put(key, Entry { text, blob });
                 Cache::save_soon(cache);
             }
         }
@@ -197,8 +198,9 @@ impl Compiler {
                 let kept = words(&known.text);
                 let cached = kept.is_some();
                 let spirv = kept.map_or_else(|| kiln_shaders::spirv(&wgsl).map_err(refuse), Ok)?;
-                let text = spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
-                let module = gpu.scoped("compile", || create_spirv_module(&gpu.device, label, spirv))?;
+                let text = if cached || self.cache.is_none() { Vec::new() } else { bytes(&spirv) };
+                let add = |module: &mut wgpu::ShaderModuleDescriptorPassthrough<'_>| module.spirv = Some(spirv.into());
+                let module = gpu.scoped("compile", || create_lowered_module(&gpu.device, label, ENTRY, add))?;
                 Ok(Lowered { module, entry: ENTRY.to_owned(), text, cached })
             }
             Source::Msl => {
@@ -208,8 +210,9 @@ impl Compiler {
                 let cached = kept.is_some();
                 let Msl { text, entry } =
                     kept.map_or_else(|| kiln_shaders::metal_passthrough(spec, &wgsl).map_err(refuse), Ok)?;
-                let kept = format!("{entry}\n{text}").into_bytes();
-                let module = gpu.scoped("compile", || create_msl_module(&gpu.device, label, text, &entry))?;
+                let kept = if cached { Vec::new() } else { format!("{entry}\n{text}").into_bytes() };
+                let add = |module: &mut wgpu::ShaderModuleDescriptorPassthrough<'_>| module.msl = Some(text.into());
+                let module = gpu.scoped("compile", || create_lowered_module(&gpu.device, label, &entry, add))?;
                 Ok(Lowered { module, entry, text: kept, cached })
             }
         }
@@ -242,7 +245,7 @@ impl Compiler {
 struct Lowered {
     module: wgpu::ShaderModule,
     entry: String,
-    /// The lowered text, for the cache.
+    /// The lowered text, if the cache does not have it.
     text: Vec<u8>,
     cached: bool,
 }
@@ -251,6 +254,11 @@ fn count(hit: bool, asked: bool, hits: &std::sync::atomic::AtomicU64, misses: &s
     if asked {
         if hit { hits } else { misses }.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// SPIR-V as it is kept.
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// The words of SPIR-V that was kept; `None` for what is none.
@@ -273,35 +281,24 @@ fn create_module(device: &wgpu::Device, label: &str, wgsl: String) -> wgpu::Shad
     unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
 }
 
-fn create_spirv_module(device: &wgpu::Device, label: &str, spirv: Vec<u32>) -> wgpu::ShaderModule {
-    let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
+/// A module of text that wgpu hands to the driver as it is; `add` puts the text in.
+fn create_lowered_module<'a>(
+    device: &wgpu::Device,
+    label: &'a str,
+    entry: &'a str,
+    add: impl FnOnce(&mut wgpu::ShaderModuleDescriptorPassthrough<'a>),
+) -> wgpu::ShaderModule {
+    let entry_points =
+        vec![wgpu::PassthroughShaderEntryPoint { name: entry.into(), workgroup_size: (GROUP_SIZE, 1, 1) }];
+    let mut descriptor = wgpu::ShaderModuleDescriptorPassthrough {
         label: Some(label),
-        entry_points: vec![wgpu::PassthroughShaderEntryPoint {
-            name: ENTRY.into(),
-            workgroup_size: (GROUP_SIZE, 1, 1),
-        }]
-        .into(),
-        spirv: Some(spirv.into()),
+        entry_points: entry_points.into(),
         ..Default::default()
     };
+    add(&mut descriptor);
     // SAFETY: naga's translation of WGSL that keeps the rules above, made by this process or, under a checksum, by one of
-    // the same Kiln, naga, device and driver. Its bindings are numbered from 0 without a gap, as wgpu expects them.
-    unsafe { device.create_shader_module_passthrough(descriptor) }
-}
-
-fn create_msl_module(device: &wgpu::Device, label: &str, text: String, entry: &str) -> wgpu::ShaderModule {
-    let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
-        label: Some(label),
-        entry_points: vec![wgpu::PassthroughShaderEntryPoint {
-            name: entry.into(),
-            workgroup_size: (GROUP_SIZE, 1, 1),
-        }]
-        .into(),
-        msl: Some(text.into()),
-        ..Default::default()
-    };
-    // SAFETY: naga's translation of WGSL that keeps the rules above, from here or from the cache as SPIR-V is;
-    // `metal_passthrough` changes where threadgroup variables are declared, and its buffer slots are those of the layout.
+    // the same Kiln, naga, device and driver. SPIR-V's bindings are numbered from 0 without a gap, as wgpu expects them;
+    // MSL's buffer slots are those of the layout, and `metal_passthrough` changed where threadgroup variables are declared.
     unsafe { device.create_shader_module_passthrough(descriptor) }
 }
 

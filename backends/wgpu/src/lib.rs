@@ -93,11 +93,8 @@ struct Last(std::sync::Weak<Engine>);
 impl Drop for Last {
     fn drop(&mut self) {
         let Some(engine) = self.0.upgrade() else { return };
-        engine.warming.cancel();
-        // A waker that drops the last handle may run on a thread of the warm-up itself.
-        if !worker::is_own() {
-            engine.warming.wait_a_while();
-        }
+        // A waker that drops the last handle may run on a thread of the warm-up itself, which cannot wait for its own end.
+        if worker::is_own() { engine.warming.cancel() } else { engine.warming.end() }
     }
 }
 

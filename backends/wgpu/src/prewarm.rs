@@ -59,18 +59,21 @@ impl Warming {
 
     /// Begins no further kernel. Called at the end of the process, too, when a lock may never come free.
     pub(crate) fn cancel(&self) {
-        self.under_way().iter().for_each(|task| task.cancel());
+        if let Ok(tasks) = self.tasks.try_lock() {
+            under_way(&tasks).iter().for_each(|task| task.cancel());
+        }
     }
 
-    /// Waits until no thread is in the driver, but not for ever.
-    pub(crate) fn wait_a_while(&self) {
-        self.under_way().iter().for_each(|task| task.wait_a_while());
+    /// Begins no further kernel, and waits until no thread is in the driver, but not for ever.
+    pub(crate) fn end(&self) {
+        let tasks = under_way(&lock(&self.tasks));
+        tasks.iter().for_each(|task| task.cancel());
+        tasks.iter().for_each(|task| task.wait_a_while());
     }
+}
 
-    fn under_way(&self) -> Vec<Arc<Task>> {
-        let tasks = self.tasks.try_lock();
-        tasks.map(|tasks| tasks.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
-    }
+fn under_way(tasks: &[Weak<Task>]) -> Vec<Arc<Task>> {
+    tasks.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// A warm-up under way.
@@ -159,16 +162,16 @@ impl Task {
 
     /// Reads the list, starts more threads for it, and lets the device's first steps happen.
     fn first_steps(self: &Arc<Self>, engine: &Arc<Engine>, most: usize) {
-        let known = engine.pipelines.used_before();
-        let mut specs: Vec<Arc<KernelSpec>> = known.into_iter().map(|used| used.spec).collect();
-        specs.extend(common(&engine.caps));
-        let mut state = lock(&self.state);
-        state.step = Some("the list");
-        for spec in specs {
-            if !state.queue.contains(&spec) {
-                state.queue.push_back(spec);
+        // A list names each kernel once; the common ones may be on it.
+        let mut specs: Vec<_> = engine.pipelines.used_before().into_iter().map(|used| used.spec).collect();
+        for spec in common(&engine.caps) {
+            if !specs.contains(&spec) {
+                specs.push(spec);
             }
         }
+        let mut state = lock(&self.state);
+        state.step = Some("the list");
+        state.queue.extend(specs);
         let more = state.queue.len().min(most.saturating_sub(state.threads));
         drop(state);
         self.spawn(engine, more, most);
