@@ -259,9 +259,10 @@ impl Engine {
             return self.start_read(id, bytes);
         };
         state.memory.expect_read(id);
+        let batch = state.batch.number - 1;
         drop(state);
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Ok(Some(Pending::new(InPlace::after(self.clone(), last, id, bytes))))
+        Ok(Some(Pending::new(InPlace::after(self.clone(), last, batch, id, bytes))))
     }
 
     /// A browser shares no memory, so nothing is ever mapped.

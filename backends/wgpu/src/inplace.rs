@@ -28,21 +28,31 @@ pub(crate) struct InPlace {
     bytes: usize,
     /// The work that must be done before.
     until: Pin<Box<Arrival>>,
+    /// The last batch of that work.
+    batch: u64,
     tries: usize,
 }
 
 impl InPlace {
-    /// Reads the first `bytes` bytes of a buffer once submission `index` is done. The caller has counted this reader.
-    pub(crate) fn after(engine: Arc<Engine>, index: wgpu::SubmissionIndex, id: BufferId, bytes: usize) -> Self {
+    /// Reads the first `bytes` bytes of a buffer once submission `index`, of batch `batch`, is done. The caller has counted
+    /// this reader.
+    pub(crate) fn after(
+        engine: Arc<Engine>,
+        index: wgpu::SubmissionIndex,
+        batch: u64,
+        id: BufferId,
+        bytes: usize,
+    ) -> Self {
         let until = Box::pin(Arrival::of_nothing(engine.clone(), index));
-        Self { engine, id, bytes, until, tries: 0 }
+        Self { engine, id, bytes, until, batch, tries: 0 }
     }
 
     /// The bytes; or `None` if newer work uses the buffer, which is then waited for: by `until`, or here after a few tries if
-    /// the caller may block.
+    /// the caller may block. Call it when `until` is over.
     fn take(&mut self, mut state: MutexGuard<'_, State>, may_block: bool) -> Result<Option<Vec<u8>>> {
-        let buffer = loop {
+        let (buffer, last) = loop {
             let recording = (!state.batch.is_empty()).then_some(state.batch.number);
+            let last = state.last.clone().ok_or_else(|| unknown("read", self.id))?;
             let live = state.memory.get(self.id).ok_or_else(|| unknown("read", self.id))?;
             if let Some(error) = &live.poison {
                 return Err(error.clone());
@@ -52,60 +62,66 @@ impl InPlace {
             } else if Some(live.block.batch) == recording {
                 // The batch that is being recorded uses it: a submission must find it unmapped.
                 self.engine.submit(&mut state);
+            } else if live.block.batch > self.batch && (self.tries < TRIES || !may_block) {
+                self.tries += 1;
+                self.batch = state.batch.number - 1;
+                drop(state);
+                self.until = Box::pin(Arrival::of_nothing(self.engine.clone(), last));
+                return Ok(None);
             } else {
                 live.mapped = true;
                 let buffer = live.block.buffer.clone();
                 state.mapped += 1;
-                break buffer;
+                break (buffer, last);
             }
         };
-        let last = state.last.clone();
         drop(state);
-        let mapped = Mapped { engine: &self.engine, id: self.id, buffer: &buffer };
-        let slot = Arc::new(Slot::default());
-        let filled = slot.clone();
-        let whole = (self.bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
-        self.engine.gpu.scoped("read", || {
-            buffer.map_async(wgpu::MapMode::Read, ..whole, move |result| {
-                filled.fill(result.map_err(|error| failed(error.to_string())));
-            });
-        })?;
-        poll(&self.engine.gpu, wgpu::PollType::Poll)?;
-        self.tries += 1;
-        let done = match (slot.get(), last) {
-            (Some(done), _) => done,
-            (None, Some(last)) if self.tries < TRIES || !may_block => {
-                drop(mapped);
-                self.until = Box::pin(Arrival::of_nothing(self.engine.clone(), last));
-                return Ok(None);
-            }
-            (None, last) => {
-                if let Some(last) = last {
-                    poll_until(&self.engine.gpu, last)?;
-                }
-                slot.wait()
-            }
-        };
-        done?;
-        let view = buffer.get_mapped_range(..whole).map_err(|error| failed(error.to_string()))?;
-        let bytes = view[..self.bytes].to_vec();
-        drop(view);
-        drop(mapped);
-        Ok(Some(bytes))
+        let mut held = Held { engine: &self.engine, id: self.id, buffer: &buffer, is_mapped: false };
+        held.map(self.bytes, last).map(Some)
     }
 }
 
-/// A buffer that is mapped, or asked to be: unmaps it and wakes who waits for that.
-struct Mapped<'a> {
+/// A buffer that nobody else maps or submits work on: unmaps it and wakes who waits for that.
+struct Held<'a> {
     engine: &'a Engine,
     id: BufferId,
     buffer: &'a wgpu::Buffer,
+    is_mapped: bool,
 }
 
-impl Drop for Mapped<'_> {
+impl Held<'_> {
+    /// Copies the first `bytes` bytes out; `last` is the last submission that may use the buffer.
+    ///
+    /// What was asked for is always awaited: wgpu 30 leaves a buffer mapped for ever if it is unmapped just when another
+    /// thread's poll maps it.
+    fn map(&mut self, bytes: usize, last: wgpu::SubmissionIndex) -> Result<Vec<u8>> {
+        let gpu = &self.engine.gpu;
+        let slot = Arc::new(Slot::default());
+        let filled = slot.clone();
+        let whole = (bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
+        gpu.scoped("read", || {
+            self.buffer.map_async(wgpu::MapMode::Read, ..whole, move |result| {
+                filled.fill(result.map_err(|error| failed(error.to_string())));
+            });
+        })?;
+        // Its work is done, as a rule, and this maps it.
+        poll(gpu, wgpu::PollType::Poll)?;
+        if slot.get().is_none() {
+            poll_until(gpu, last)?;
+        }
+        slot.wait()?;
+        self.is_mapped = true;
+        let view = self.buffer.get_mapped_range(..whole).map_err(|error| failed(error.to_string()))?;
+        Ok(view[..bytes].to_vec())
+    }
+}
+
+impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Where mapping was refused there is nothing to unmap, which is no error of anybody's.
-        let _ = self.engine.gpu.scoped("read", || self.buffer.unmap());
+        if self.is_mapped {
+            // It fails where the device is lost, which others will tell.
+            let _ = self.engine.gpu.scoped("read", || self.buffer.unmap());
+        }
         let mut state = self.engine.state();
         if let Some(live) = state.memory.get(self.id) {
             live.mapped = false;

@@ -83,7 +83,7 @@ fn many_threads_read_and_use_one_buffer() {
         let readers: Vec<_> = (0..3)
             .map(|_| {
                 scope.spawn(|| {
-                    for _ in 0..40 {
+                    for _ in 0..200 {
                         assert_eq!(read(gpu, x, len), ramp(len));
                     }
                 })
@@ -96,7 +96,15 @@ fn many_threads_read_and_use_one_buffer() {
                 gpu.release(y);
             }
         });
-        readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
+        // As an owner of the device may, which maps buffers on this thread.
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                gpu.device().poll(wgpu::PollType::Poll).expect("it polls");
+            }
+        });
+        let ends: Vec<_> = readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        // Before a failure is passed on: the scope waits for everybody.
         stop.store(true, Ordering::Relaxed);
+        ends.into_iter().for_each(|end| end.expect("a reader"));
     });
 }
