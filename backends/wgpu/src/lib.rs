@@ -43,6 +43,8 @@ mod pipelines;
 #[cfg(not(target_arch = "wasm32"))]
 mod prewarm;
 mod readback;
+#[cfg(not(target_arch = "wasm32"))]
+mod steps;
 mod times;
 #[cfg(not(target_arch = "wasm32"))]
 mod touch;
@@ -118,7 +120,7 @@ pub struct Counters {
     pub bytes_used: u64,
     /// Bytes kept for later buffers.
     pub bytes_free: u64,
-    /// Reads that mapped the array's own memory, tries that had to wait for newer work included.
+    /// Reads that mapped the array's own memory.
     pub reads_in_place: u64,
 }
 
@@ -300,6 +302,13 @@ impl Wgpu {
         self.cache("import").and_then(|cache| cache.import(path.as_ref()).map_err(|error| cache_error("import", error)))
     }
 
+    /// The engine, for the program's own work.
+    fn used(&self) -> &Engine {
+        #[cfg(not(target_arch = "wasm32"))]
+        self.engine.warming.begin();
+        &self.engine
+    }
+
     #[cfg(not(target_arch = "wasm32"))]
     fn cache(&self, op: &'static str) -> Result<&Arc<cache::Cache>> {
         let none = || cache_error(op, "compiled kernels are not kept".to_owned());
@@ -342,11 +351,11 @@ impl Backend for Wgpu {
     }
 
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.engine.allocate(bytes)
+        self.used().allocate(bytes)
     }
 
     fn upload(&self, data: &[u8]) -> Result<BufferId> {
-        self.engine.upload(data)
+        self.used().upload(data)
     }
 
     fn release(&self, buffer: BufferId) {
@@ -354,7 +363,7 @@ impl Backend for Wgpu {
     }
 
     fn run(&self, recording: &Recording) -> Result<()> {
-        self.engine.run(recording)
+        self.used().run(recording)
     }
 
     fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {

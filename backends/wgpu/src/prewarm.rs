@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -20,6 +21,7 @@ use kiln_array::scan::Scan;
 use kiln_array::warm::{Progress, Report, WarmUp, WarmUpTask};
 use kiln_array::{ArrayOps, Caps, Result};
 
+use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::error::lock;
 use crate::touch::Scratch;
@@ -45,9 +47,18 @@ pub(crate) struct Warming {
     pub(crate) scratch: OnceLock<Scratch>,
     /// Held during a first dispatch.
     pub(crate) touching: Mutex<()>,
+    /// Whether the program has begun to work with the device.
+    begun: AtomicBool,
 }
 
 impl Warming {
+    /// The program uses the device.
+    pub(crate) fn begin(&self) {
+        if !self.begun.load(Ordering::Relaxed) {
+            self.begun.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The warm-up of what the program used before: the one under way or done, or a new one.
     pub(crate) fn usual(engine: &Arc<Engine>, threads: usize) -> Arc<Task> {
         let mut usual = lock(&engine.warming.usual);
@@ -176,7 +187,15 @@ impl Task {
         drop(state);
         self.spawn(engine, more, most);
         lock(&self.state).step = Some("the first steps");
-        if let Err(error) = engine.first_steps() {
+        if let Some(cache) = &engine.pipelines.compiler.cache {
+            Cache::stand_by(cache);
+        }
+        let (task, own) = (Arc::clone(self), Arc::downgrade(engine));
+        let wanted = move || {
+            let begun = own.upgrade().is_none_or(|engine| engine.warming.begun.load(Ordering::Relaxed));
+            !begun && !exit::is_exiting() && !lock(&task.state).report.cancelled
+        };
+        if let Err(error) = engine.first_steps(wanted) {
             log::debug!("kiln: the device's first steps: {error}");
         }
         lock(&self.state).step = None;

@@ -1,19 +1,16 @@
-//! Dispatches with no work, since drivers finish or load a kernel when it is first dispatched, and the device's other firsts.
+//! Dispatches with no work, since drivers finish or load a kernel when it is first dispatched.
 //!
 //! Kernels return at once where the parameters say that there are no workgroups, whatever else they say, so zeros will do
 //! for parameters, and any buffers for arrays.
 
 use std::sync::Arc;
 
+use kiln_array::Result;
 use kiln_array::kernel::KernelSpec;
-use kiln_array::recorder::Recorder;
-use kiln_array::recording::{BufferId, Recording};
-use kiln_array::{ArrayOps, ErrorKind, Result};
 
 use crate::compile::Kernel;
 use crate::engine::Engine;
 use crate::error::lock;
-use crate::pipelines::Kernels;
 use crate::readback::poll_until;
 
 /// Bytes of the buffers that stand for arrays.
@@ -83,55 +80,6 @@ impl Engine {
             self.gpu.queue.submit([encoder.finish()])
         })?;
         poll_until(&self.gpu, index)
-    }
-
-    /// Lets the first allocations, uploads, bind groups, submission and read of the device happen: adds two arrays and reads
-    /// the sum, as a program might.
-    pub(crate) fn first_steps(self: &Arc<Self>) -> Result<()> {
-        const LENGTH: usize = 1 << 20;
-        let recorder = Recorder::new(self.caps.clone());
-        let device = recorder.device();
-        let ones = || device.zeros::<f32>(LENGTH);
-        let (x, y) = (ones()?, ones()?);
-        (&x + &y).eval()?;
-        // The last one; those before filled the arrays.
-        let mut recordings = recorder.take();
-        let Some(recording) = recordings.last_mut() else { return Ok(()) };
-        // The program has not used these kernels: they are not noted as if it had.
-        let kernels = recording.dispatches.iter().map(|dispatch| self.pipelines.get(&self.gpu, &dispatch.kernel));
-        let kernels = kernels.collect::<Result<_>>()?;
-        let data = bytemuck::cast_slice(&[1f32; LENGTH / 256]).repeat(256);
-        let mut buffers = Vec::new();
-        let outcome = self.add_and_read(recording, kernels, &data, &mut buffers);
-        buffers.into_iter().for_each(|id| self.release(id));
-        outcome
-    }
-
-    fn add_and_read(
-        self: &Arc<Self>,
-        recording: &mut Recording,
-        kernels: Kernels,
-        data: &[u8],
-        buffers: &mut Vec<BufferId>,
-    ) -> Result<()> {
-        for dispatch in &mut recording.dispatches {
-            for input in &mut dispatch.inputs {
-                input.buffer = self.upload(data)?;
-                buffers.push(input.buffer);
-            }
-            for output in &mut dispatch.outputs {
-                output.buffer = self.allocate(data.len() as u64)?;
-                buffers.push(output.buffer);
-            }
-        }
-        self.launch(recording, kernels)?;
-        let Some(&sum) = buffers.last() else { return Ok(()) };
-        let read = self.read(sum, data.len() as u64).wait().inspect_err(|error| self.gpu.health.tell_again(error))?;
-        if read.chunks_exact(4).all(|value| *value == 2f32.to_le_bytes()) {
-            return Ok(());
-        }
-        let message = "1 + 1 is not 2".to_owned();
-        Err(ErrorKind::Backend { op: "warm up", message }.into())
     }
 }
 

@@ -8,7 +8,7 @@
 #[cfg(target_arch = "wasm32")]
 pub(crate) use browser::{Worker, side_by_side};
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use native::{Ahead, WARM_UP, Worker, detached, is_own, last, side_by_side};
+pub(crate) use native::{Ahead, WARM_UP, Worker, detached, is_own, side_by_side, uncounted};
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
@@ -37,9 +37,9 @@ mod native {
         thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body).is_ok()
     }
 
-    /// Runs `work` on a thread at the end of the process, when [`detached`] starts none; `false` where there is none.
-    pub(crate) fn last(work: impl FnOnce() + Send + 'static) -> bool {
-        thread::Builder::new().name("kiln-last".into()).spawn(work).is_ok()
+    /// Runs `work` on a thread which the process's end does not wait for; `false` where there is none.
+    pub(crate) fn uncounted(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+        thread::Builder::new().name(name.into()).spawn(work).is_ok()
     }
 
     /// Whether this is a thread of a warm-up.

@@ -16,13 +16,14 @@
 mod entry;
 mod folder;
 mod manifest;
+mod saver;
 mod stored;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use kiln_array::kernel::KernelSpec;
 
@@ -30,19 +31,16 @@ pub(crate) use entry::{Entry, hash};
 use folder::Folder;
 use manifest::Manifest;
 pub(crate) use manifest::Used;
+use saver::Saver;
 pub use stored::{Stored, Verified, clear, list, verify};
 
 use crate::error::lock;
-use crate::{exit, worker};
 
 /// Files that are read ahead.
 const AHEAD: usize = 64;
 
 /// Bytes of all files, unless the options say otherwise.
 const MAX_BYTES: u64 = 256 << 20;
-
-/// How long a program's first calls are waited for before their kernels are saved.
-const MOMENT: Duration = Duration::from_millis(100);
 
 /// Entries after which the folder's size is looked at again.
 const SWEEP_EVERY: u64 = 32;
@@ -212,8 +210,8 @@ pub(crate) struct Cache {
     unsaved: Mutex<Unsaved>,
     /// Held while files are written.
     saving: Mutex<u64>,
-    /// Whether a thread is about to save.
-    saver: AtomicBool,
+    /// Saves behind the program.
+    saver: Arc<Saver>,
     /// Set by the first failure to write: it is not tried again.
     gave_up: AtomicBool,
     counters: CacheCounters,
@@ -250,7 +248,7 @@ impl Cache {
             manifest,
             unsaved: Mutex::default(),
             saving: Mutex::new(0),
-            saver: AtomicBool::new(false),
+            saver: Arc::default(),
             gave_up: AtomicBool::new(false),
             counters: CacheCounters::default(),
         };
@@ -306,22 +304,14 @@ impl Cache {
         lock(&self.unsaved).used.push((Arc::clone(spec), key));
     }
 
-    /// Saves in a moment, on a thread of its own: a program's first calls come in bursts.
+    /// Makes [`save_soon`](Self::save_soon) cheap for who calls it.
+    pub(crate) fn stand_by(this: &Arc<Self>) {
+        this.saver.stand_by(this);
+    }
+
+    /// Saves in a moment, on a thread of its own.
     pub(crate) fn save_soon(this: &Arc<Self>) {
-        if this.saver.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let cache = Arc::clone(this);
-        let started = worker::detached("kiln-save", move || {
-            exit::pause(MOMENT);
-            // From here on, what comes needs another thread.
-            cache.saver.store(false, Ordering::Release);
-            cache.save();
-        });
-        if !started {
-            // The device's end, or the process's, saves it.
-            this.saver.store(false, Ordering::Release);
-        }
+        this.saver.ask(this);
     }
 
     /// Writes what is to be written. Several threads may call it; one at a time writes.
@@ -384,6 +374,12 @@ impl Cache {
                 }
             }
         }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.saver.close();
     }
 }
 

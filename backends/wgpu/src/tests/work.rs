@@ -1,5 +1,8 @@
 //! Work that succeeds: results, order, bounds, futures, threads.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use kiln_array::op::BinaryOp;
 use kiln_array::{Backend, DeviceKind, ErrorKind, Pending};
 
@@ -148,4 +151,24 @@ fn devices_are_listed_and_refusals_say_what_there_is() {
     let named = pollster::block_on(open(&Options::new().adapter(listed[0].name.to_uppercase()))).expect("it is there");
     assert_eq!(named.info().name, listed[0].name);
     assert!(named.open_times().device > std::time::Duration::ZERO);
+}
+
+#[test]
+fn first_steps_end_where_they_are_no_longer_wanted() {
+    let Some(gpu) = device() else { return };
+    // Its own.
+    let _ = gpu.warm_up().wait();
+    let asked = Arc::new(AtomicU64::new(0));
+    for limit in 0.. {
+        asked.store(0, Ordering::Relaxed);
+        let count = Arc::clone(&asked);
+        let outcome = gpu.engine.first_steps(move || count.fetch_add(1, Ordering::Relaxed) < limit);
+        assert_eq!(gpu.counters().buffers, 0, "nothing stays");
+        match outcome {
+            Ok(()) => break,
+            Err(error) => assert!(error.to_string().contains("the program goes first"), "{error}"),
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), limit + 1, "nothing is asked for after the end");
+    }
+    assert!(asked.load(Ordering::Relaxed) > 10, "there are as many places to stop");
 }

@@ -1,0 +1,118 @@
+//! The device's first steps: a small program that nobody asked for, so that the program's own finds memory, bind groups,
+//! parameters, command buffers and the way back at hand.
+//!
+//! What enters: a device that nothing ran on yet. What leaves: free memory in the pools. Decided: the steps take the way of
+//! any program, through arrays and plans, on a backend that notes nothing and stops as soon as the real program begins:
+//! what comes first is hidden by no one then, and must not be slowed down.
+
+use std::sync::Arc;
+
+use kiln_array::kernel::KernelSpec;
+use kiln_array::recording::{BufferId, Recording};
+use kiln_array::reduce::Reduce;
+use kiln_array::scan::Scan;
+use kiln_array::warm::{Report, WarmUp};
+use kiln_array::{ArrayOps, Backend, Caps, Device, DeviceInfo, Error, ErrorKind, Pending, Result, s};
+
+use crate::engine::Engine;
+
+/// Elements along each axis of the arrays: those of the common kernels.
+const SIDE: usize = 1000;
+
+impl Engine {
+    /// Uploads, computes, waits and reads, as long as they are `wanted`.
+    pub(crate) fn first_steps(self: &Arc<Self>, wanted: impl Fn() -> bool + Send + Sync + 'static) -> Result<()> {
+        let device = Device::new(Arc::new(Unseen { engine: Arc::clone(self), wanted: Box::new(wanted) }));
+        steps(&device).inspect_err(|error| self.gpu.health.tell_again(error))
+    }
+}
+
+#[expect(clippy::float_cmp, reason = "whole numbers that f32 holds")]
+fn steps(device: &Device) -> Result<()> {
+    let values = vec![1f32; SIDE * SIDE];
+    let ones = || device.array(&values, [SIDE, SIDE]);
+    let (a, b, c, d) = (ones()?, ones()?, ones()?, ones()?);
+    let (x, y) = ((&a + &b).eval()?, (&c + &d).eval()?);
+    device.synchronize().wait()?;
+    let sums = y.to_host()?;
+    // Each batch takes parameters from another buffer.
+    let total = x.sum(..)?.item()?;
+    let running = x.cumsum(1)?;
+    device.synchronize().wait()?;
+    let first = running.slice(s![0, 0])?.item()?;
+    let right = total == 2e6 && first == 2.0 && sums.as_slice().iter().all(|&sum| sum == 2.0);
+    if right { Ok(()) } else { Err(refused("1 + 1 is not 2")) }
+}
+
+fn refused(why: &str) -> Error {
+    ErrorKind::Backend { op: "warm up", message: why.to_owned() }.into()
+}
+
+/// The engine, for work that the program does not see.
+struct Unseen {
+    engine: Arc<Engine>,
+    wanted: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Unseen {
+    fn go_on(&self) -> Result<()> {
+        if (self.wanted)() { Ok(()) } else { Err(refused("the program goes first")) }
+    }
+}
+
+impl Backend for Unseen {
+    fn info(&self) -> &DeviceInfo {
+        &self.engine.info
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.engine.caps
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        self.go_on()?;
+        self.engine.allocate(bytes)
+    }
+
+    fn upload(&self, data: &[u8]) -> Result<BufferId> {
+        self.go_on()?;
+        self.engine.upload(data)
+    }
+
+    fn release(&self, buffer: BufferId) {
+        self.engine.release(buffer);
+    }
+
+    fn run(&self, recording: &Recording) -> Result<()> {
+        // The program has not used these kernels: they are not noted as if it had.
+        let kernels = recording.dispatches.iter().map(|dispatch| {
+            let kernel = self.engine.pipelines.get(&self.engine.gpu, &dispatch.kernel);
+            // A compile takes its time.
+            self.go_on().and(kernel)
+        });
+        let kernels = kernels.collect::<Result<_>>()?;
+        self.engine.launch(recording, kernels)
+    }
+
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+        match self.go_on() {
+            Ok(()) => self.engine.read(buffer, bytes),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn synchronize(&self) -> Pending<()> {
+        match self.go_on() {
+            Ok(()) => self.engine.synchronize(),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn warm_up(&self) -> WarmUp {
+        WarmUp::done(Report::default())
+    }
+
+    fn warm(&self, _: Vec<Arc<KernelSpec>>) -> WarmUp {
+        self.warm_up()
+    }
+}
