@@ -28,6 +28,10 @@ const LINGER: Duration = Duration::from_millis(500);
 /// are kept, so that each takes new memory, as the first did.
 const MORE_CALLS: usize = 9;
 
+/// Names of those calls' medians, before a dot and the phase.
+pub(crate) const STEADY: &str = "steady";
+pub(crate) const STEADY_NEW: &str = "steady-new";
+
 /// Runs a child. `start` is the beginning of `main`.
 pub(crate) fn run(start: Instant, words: &[String]) -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -106,18 +110,24 @@ fn measured(start: Instant, row: Row, column: Column) -> Result<Figures, Box<dyn
     drop(call);
     if column == Column::Prewarmed {
         let mut kept = Vec::new();
-        for (name, keeps) in [("steady", false), ("steady-new", true)] {
-            let mut times = Vec::new();
+        for (name, keeps) in [(STEADY, false), (STEADY_NEW, true)] {
+            let mut calls = Vec::new();
             for _ in 0..MORE_CALLS {
                 let calling = Instant::now();
                 let call = Call::of(row, &gpu, wgpu, &values)?;
-                times.push(calling.elapsed().as_secs_f64() * 1e3);
+                let mut more = Figures::default();
+                more.time("call", calling.elapsed());
+                call.tell(column, &mut more);
+                calls.push(more);
                 call.check(&values)?;
                 if keeps {
                     kept.push(call);
                 }
             }
-            figures.set(name, crate::statistics::median(&times));
+            for phase in Call::PHASES {
+                let times: Vec<f64> = calls.iter().filter_map(|call| call.get(phase)).collect();
+                figures.set(&format!("{name}.{phase}"), crate::statistics::median(&times));
+            }
         }
     }
     Ok(figures)
@@ -159,6 +169,9 @@ struct Call {
 }
 
 impl Call {
+    /// What is told of later calls.
+    const PHASES: [&str; 5] = ["call", "upload", "record", "dispatch", "readback"];
+
     /// Makes the call.
     fn of(row: Row, gpu: &Device, wgpu: &Wgpu, values: &[Vec<f32>]) -> kiln::Result<Self> {
         let known = wgpu.compile_log().len();

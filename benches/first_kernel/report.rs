@@ -1,5 +1,6 @@
 //! The tables, and the lines at the end that a program can read.
 
+use crate::child::{STEADY, STEADY_NEW};
 use crate::columns::Column;
 use crate::measure::Measured;
 use crate::rows::{N, Row};
@@ -68,7 +69,7 @@ fn totals(measured: &Measured) {
             if samples == 0 {
                 continue;
             }
-            let of = |name| measured.figures(row, column, name);
+            let of = |name: &str| measured.figures(row, column, name);
             let line = format!("{:<8} {:<12} {samples:>5}", row.name(), column.name());
             let times = ["process", "main", "call"].map(|name| two(&of(name)));
             println!(
@@ -79,8 +80,9 @@ fn totals(measured: &Measured) {
             );
             if column == Column::Prewarmed {
                 let none = two(&[]);
-                for name in ["steady", "steady-new"] {
-                    println!("{:<8} {name:<12} {samples:>5} {none} {none} {}", row.name(), two(&of(name)));
+                for name in [STEADY, STEADY_NEW] {
+                    let calls = two(&of(&format!("{name}.call")));
+                    println!("{:<8} {name:<12} {samples:>5} {none} {none} {calls}", row.name());
                 }
             }
         }
@@ -100,6 +102,14 @@ fn phases(measured: &Measured) {
             print!("{:<8} {:<12}", row.name(), column.name());
             PHASES.iter().for_each(|name| print!(" {}", one(&measured.figures(row, column, name), 9, 3)));
             println!();
+            if column == Column::Prewarmed {
+                for later in [STEADY, STEADY_NEW] {
+                    print!("{:<8} {later:<12}", row.name());
+                    let of = |name: &str| measured.figures(row, column, &format!("{later}.{name}"));
+                    PHASES.iter().for_each(|name| print!(" {}", one(&of(name), 9, 3)));
+                    println!();
+                }
+            }
         }
     }
 }
@@ -157,10 +167,10 @@ fn kernels(measured: &Measured) -> (f64, f64) {
 fn prewarmed_to_steady(measured: &Measured) -> Option<f64> {
     println!("\n{:<8} {:>17} {:>21}", "row", "prewarmed/steady", "prewarmed/steady-new");
     let ratios = measured.rows.iter().map(|&row| {
-        let of = |name| median(&measured.figures(row, Column::Prewarmed, name));
-        let ratio = of("call") / of("steady");
-        println!("{:<8} {ratio:>17.3} {:>21.3}", row.name(), of("call") / of("steady-new"));
-        ratio
+        let of = |name: &str| median(&measured.figures(row, Column::Prewarmed, name));
+        let [steady, new] = [STEADY, STEADY_NEW].map(|later| of("call") / of(&format!("{later}.call")));
+        println!("{:<8} {steady:>17.3} {new:>21.3}", row.name());
+        steady
     });
     ratios.max_by(f64::total_cmp)
 }
