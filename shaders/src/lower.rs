@@ -50,13 +50,16 @@ pub fn lower(spec: &KernelSpec, wgsl: &str) -> Result<Lowered, Error> {
 }
 
 fn write_spirv(parsed: &Parsed) -> Result<Vec<u32>, Error> {
+    let usual = spv::Options::default();
     let options = spv::Options {
         lang_version: (1, 3),
+        // Names are there for people, in builds with debug assertions alone: every build is to make the same words.
+        flags: usual.flags - spv::WriterFlags::DEBUG,
         bounds_check_policies: UNCHECKED,
         zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
         force_loop_bounding: false,
         emit_int_div_checks: false,
-        ..spv::Options::default()
+        ..usual
     };
     let pipeline = spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: ENTRY.to_string() };
     spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))

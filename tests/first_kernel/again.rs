@@ -1,7 +1,7 @@
 //! The second process: nothing is lowered or compiled again, and names are the same everywhere.
 
 use crate::files::{self, Scratch};
-use crate::process::{Job, device};
+use crate::process::{Job, device, not_run};
 
 const KERNELS: &str = "0..6,s3,s900,c3,c900";
 
@@ -59,4 +59,25 @@ fn h01_programs_of_different_names_share_entries_but_no_lists() {
     let done = job.run();
     assert_eq!((done.fact("manifest_kernels"), done.fact("text_misses"), done.fact("driver_misses")), (0, 0, 0));
     assert_eq!(files::with_ending(scratch.path(), "kernels").len(), 2);
+}
+
+#[test]
+fn h01_another_build_of_the_same_source_makes_nothing_again() {
+    let Some(other) = std::env::var_os("KILN_TEST_OTHER_BUILD").filter(|path| !path.is_empty()) else {
+        not_run("H01", "another build: `cargo xtask builds` makes one");
+        return;
+    };
+    let Some((device, _turn)) = device("H01") else { return };
+    let scratch = Scratch::new("again-build");
+    let job = Job::new("kernels", &device, scratch.path()).with("JOB_KERNELS", KERNELS);
+    let job = job.with("KILN_APPLICATION", "builds");
+    let first = job.run();
+    let files =
+        || -> Vec<_> { files::entries(scratch.path()).into_iter().map(|path| (files::read(&path), path)).collect() };
+    let before = files();
+    assert_eq!(before.len() as u64, first.fact("kernels_compiled"));
+    let second = job.by(other).run();
+    assert_eq!(second.fact("manifest_kernels"), first.fact("kernels_compiled"));
+    assert_eq!((second.fact("text_misses"), second.fact("driver_misses")), (0, 0), "{}", second.output());
+    assert!(files() == before, "no file is written again");
 }

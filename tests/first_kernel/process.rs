@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -96,13 +96,15 @@ pub(crate) fn rounds(usual: usize, long: usize) -> usize {
 #[derive(Clone)]
 pub(crate) struct Job {
     name: String,
+    /// This program, unless it is another build of it.
+    program: Option<PathBuf>,
     variables: Vec<(String, Option<OsString>)>,
 }
 
 impl Job {
     /// A job of `child` with this folder as its cache.
     pub(crate) fn new(name: &str, device: &Device, folder: &Path) -> Self {
-        let job = Self { name: name.to_owned(), variables: Vec::new() };
+        let job = Self { name: name.to_owned(), program: None, variables: Vec::new() };
         job.with("KILN_BACKEND", device.backend)
             .with("KILN_CACHE_DIR", folder)
             .with("KILN_PREWARM", "0")
@@ -127,8 +129,14 @@ impl Job {
         self
     }
 
+    /// The same by another build of this program.
+    pub(crate) fn by(self, program: impl Into<PathBuf>) -> Self {
+        Self { program: Some(program.into()), ..self }
+    }
+
     pub(crate) fn start(&self) -> Running {
-        let program = std::env::current_exe().expect("the test's own path");
+        let own = || std::env::current_exe().expect("the test's own path");
+        let program = self.program.clone().unwrap_or_else(own);
         let mut command = Command::new(program);
         command.args(["--exact", child::TEST, "--nocapture", "--test-threads=1"]).env(child::MARK, &self.name);
         for (name, value) in &self.variables {

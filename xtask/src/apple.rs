@@ -8,8 +8,6 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::macho::{self, Executable};
 use crate::workspace::Workspace;
 use crate::{cross, process};
@@ -126,13 +124,7 @@ fn link(dir: &Path, sdk: &Path) -> Result<String, String> {
              a crate that compiles C or assembly for the target cannot be linked here (CONTRIBUTING.md)"
         )
     })?;
-    executable(&messages).ok_or_else(|| "cargo test: no test binary named suite".to_owned())
-}
-
-/// The suite's path in the messages of cargo, one JSON object in each line.
-fn executable(messages: &str) -> Option<String> {
-    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages.find_map(|m| Some(m["executable"].as_str().filter(|_| m["target"]["name"] == "suite")?.to_owned()))
+    process::executable(&messages, "suite")
 }
 
 /// The program loads the libraries of the list and asks each for symbols that the list has.
@@ -191,14 +183,5 @@ mod tests {
         assert!(error(&["/usr/lib/libm.dylib"], "_sinh").contains("_sinh, which is not"));
         assert!(error(&[], "_sin").contains("does not load"));
         assert!(error(&["/usr/lib/libm.dylib", "/x"], "_sin").contains("loads /x"));
-    }
-
-    #[test]
-    fn the_binary_is_found_among_cargos_messages() {
-        let lines = r#"{"reason":"compiler-artifact","target":{"name":"kiln"},"executable":null}
-{"reason":"compiler-artifact","target":{"name":"suite"},"executable":"/x/suite-1"}
-{"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(lines).as_deref(), Some("/x/suite-1"));
-        assert_eq!(executable("{\"reason\":\"build-finished\"}\nno json"), None);
     }
 }

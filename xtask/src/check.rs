@@ -15,7 +15,7 @@ const fn step(name: &'static str, arguments: &'static str) -> Step {
     Step { name, arguments, environment: &[] }
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     step("format", "fmt --all --check"),
     step("sizes", "xtask sizes"),
     step("layers", "xtask layers"),
@@ -33,6 +33,7 @@ const STEPS: [Step; 14] = [
     step("first example", "run --release --example reductions"),
     step("examples", "build --release --examples"),
     step("benches", "bench --workspace --no-run"),
+    step("another build", "xtask builds"),
     step("metal", "xtask test --backend metal"),
     step("other targets", "xtask cross"),
 ];

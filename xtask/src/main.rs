@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod apple;
+mod builds;
 mod check;
 mod cross;
 mod layers;
@@ -29,6 +30,7 @@ usage: cargo xtask COMMAND
   test --backend metal          the MSL of all kernels, compiled and run on the CPU (minutes)
   metal-report [--output FILE]  on a Mac: suite, known-answer probe, bandwidth and first
                                 kernel, as one Markdown page
+  builds                        two builds of the same source keep the same kernels
   check                         everything CI runs, in order, with the time of each step
   cross                         type checks for targets that are not the host
   cross --link                  links the suite for macOS with stubs of its libraries and reads
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match (command.as_str(), rest.as_slice()) {
         ("test", _) => suite::run(rest),
+        ("builds", []) => builds::run(),
         ("check", []) => check::run(),
         ("cross", []) => cross::run(),
         ("cross", [flag]) if flag == "--link" => apple::run(),

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 /// The workspace root, from which every command runs.
 pub(crate) fn root() -> PathBuf {
     let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -64,6 +66,14 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", name(command)))
 }
 
+/// The test program of a target in the messages that cargo writes as JSON, an object in each line.
+pub(crate) fn executable(messages: &str, target: &str) -> Result<String, String> {
+    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let found =
+        messages.find_map(|m| Some(m["executable"].as_str().filter(|_| m["target"]["name"] == target)?.to_owned()));
+    found.ok_or_else(|| format!("cargo test: no test binary named {target}"))
+}
+
 /// The command as it would be typed, without the directory of its program.
 fn name(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
@@ -73,12 +83,21 @@ fn name(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::passed_in;
+    use super::{executable, passed_in};
 
     #[test]
     fn passed_tests_are_counted() {
         assert_eq!(passed_in("test result: ok. 12 passed; 0 failed; 0 ignored"), 12);
         assert_eq!(passed_in("test result: FAILED. 12 passed; 1 failed"), 0);
         assert_eq!(passed_in("test x ... ok"), 0);
+    }
+
+    #[test]
+    fn the_binary_is_found_among_cargos_messages() {
+        let lines = r#"{"reason":"compiler-artifact","target":{"name":"kiln"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"suite"},"executable":"/x/suite-1"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(lines, "suite").as_deref(), Ok("/x/suite-1"));
+        assert!(executable("{\"reason\":\"build-finished\"}\nno json", "suite").is_err());
     }
 }
