@@ -112,7 +112,7 @@ pub(crate) struct Ahead {
     max_bytes: u64,
     /// What naga makes of a known kernel.
     naga: u128,
-    last: Option<(u128, Manifest, HashMap<u128, Vec<u8>>)>,
+    last: Option<(u128, List, HashMap<u128, Vec<u8>>)>,
 }
 
 impl Ahead {
@@ -124,13 +124,13 @@ impl Ahead {
             let name = String::from_utf8(root.read(&format!("{application}.last")).ok()??).ok()?;
             let environment = u128::from_str_radix(name.trim(), 16).ok()?;
             let folder = root.inner_if_there(&format!("{environment:032x}"))?;
-            let manifest = read_manifest(&folder, &application);
-            let files = manifest.by_use().into_iter().take(AHEAD).filter_map(|used| {
+            let list = List::read(&folder, &application);
+            let files = list.manifest.by_use().into_iter().take(AHEAD).filter_map(|used| {
                 let bytes = folder.read(&file_of(used.text)).ok()??;
                 Some((used.text, bytes))
             });
             let files = files.collect();
-            Some((environment, manifest, files))
+            Some((environment, list, files))
         });
         Self { root, application, max_bytes: options.max_bytes, naga: kiln_shaders::fingerprint(), last }
     }
@@ -150,7 +150,7 @@ pub struct Counters {
     pub driver_hits: u64,
     /// Kernels that the driver compiled and whose form will be kept. Neither where wgpu cannot ask for it.
     pub driver_misses: u64,
-    /// Files that were damaged or of another kind, and are made again.
+    /// Entries and lists that were damaged or of another kind, and are made again.
     pub rejected: u64,
     /// Files that were removed for want of room.
     pub evicted: u64,
@@ -234,9 +234,9 @@ impl Cache {
                 return None;
             }
         };
-        let (manifest, files) = match ahead.last {
-            Some((last, manifest, files)) if last == environment => (manifest, files),
-            _ => (read_manifest(&folder, &ahead.application), HashMap::new()),
+        let (list, files) = match ahead.last {
+            Some((last, list, files)) if last == environment => (list, files),
+            _ => (List::read(&folder, &ahead.application), HashMap::new()),
         };
         let cache = Self {
             root,
@@ -245,7 +245,7 @@ impl Cache {
             application: ahead.application,
             max_bytes: ahead.max_bytes,
             ahead: Mutex::new(files),
-            manifest,
+            manifest: list.manifest,
             unsaved: Mutex::default(),
             saving: Mutex::new(0),
             saver: Arc::default(),
@@ -253,6 +253,7 @@ impl Cache {
             counters: CacheCounters::default(),
         };
         cache.counters.manifest_kernels.store(cache.manifest.len() as u64, Ordering::Relaxed);
+        cache.counters.rejected.store(list.damaged.into(), Ordering::Relaxed);
         if !matches!(cache.folder.read(stored::DEVICE), Ok(Some(known)) if known == description.as_bytes()) {
             cache.put_file(&cache.folder, stored::DEVICE, description.as_bytes());
         }
@@ -329,7 +330,7 @@ impl Cache {
         }
         if !used.is_empty() {
             // Other processes of the program write theirs: what they added since is read first.
-            let mut manifest = read_manifest(&self.folder, &self.application);
+            let mut manifest = List::read(&self.folder, &self.application).manifest;
             let day =
                 SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86_400);
             for (spec, key) in used {
@@ -398,24 +399,33 @@ fn manifest_of(application: &str) -> String {
     format!("{application}.kernels")
 }
 
-/// A program's manifest; an empty one where there is none that can be read.
-fn read_manifest(folder: &Folder, application: &str) -> Manifest {
-    let name = manifest_of(application);
-    let text = match folder.read(&name) {
-        Ok(None) => return Manifest::default(),
-        Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    match text.and_then(|text| Manifest::read(&text).map_err(str::to_owned)) {
-        Ok((manifest, strange)) => {
-            if strange > 0 {
-                log::debug!("kiln: {name}: {strange} kernels of another version are left out");
+/// A program's list of kernels as it was found.
+struct List {
+    /// Empty where there is none that can be read.
+    manifest: Manifest,
+    /// Whether there was one that could not.
+    damaged: bool,
+}
+
+impl List {
+    fn read(folder: &Folder, application: &str) -> Self {
+        let name = manifest_of(application);
+        let text = match folder.read(&name) {
+            Ok(None) => return Self { manifest: Manifest::default(), damaged: false },
+            Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match text.and_then(|text| Manifest::read(&text).map_err(str::to_owned)) {
+            Ok((manifest, strange)) => {
+                if strange > 0 {
+                    log::debug!("kiln: {name}: {strange} kernels of another version are left out");
+                }
+                Self { manifest, damaged: false }
             }
-            manifest
-        }
-        Err(reason) => {
-            log::debug!("kiln: {name} is begun anew: {reason}");
-            Manifest::default()
+            Err(reason) => {
+                log::debug!("kiln: {name} is begun anew: {reason}");
+                Self { manifest: Manifest::default(), damaged: true }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::entry::{Entry, hash};
 use super::folder::{Folder, is_key, is_under_way};
 use super::manifest::Manifest;
-use super::{Cache, CacheOptions, manifest_of, read_manifest};
+use super::{Cache, CacheOptions, List, manifest_of};
 
 /// The file that says what an environment is.
 pub(crate) const DEVICE: &str = "device.txt";
@@ -214,7 +214,7 @@ impl Cache {
 impl Cache {
     /// The program's list with that of an import.
     fn merged(&self, text: &[u8]) -> Vec<u8> {
-        let mut manifest = read_manifest(&self.folder, &self.application);
+        let mut manifest = List::read(&self.folder, &self.application).manifest;
         if let Ok((imported, _)) = str::from_utf8(text).map_err(|_| "").and_then(Manifest::read) {
             manifest.merge(imported);
         }
