@@ -85,7 +85,8 @@ pub mod wgpu {
 
     /// A device on a wgpu device that the program has opened itself.
     ///
-    /// Work goes to the given queue. The program's error handler and device-lost callback stay as they are.
+    /// Work goes to the given queue. The program's error handler and device-lost callback stay as they are. Nothing is kept
+    /// and nothing starts by itself; [`Options::open_on`](crate::Options::open_on) does both.
     ///
     /// # Errors
     /// The device's limits are too low for Kiln's kernels.

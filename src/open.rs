@@ -230,6 +230,42 @@ impl Options {
     }
 }
 
+#[cfg(feature = "wgpu")]
+impl Options {
+    /// Computes on a wgpu device that the program has opened itself, as [`wgpu::from_device`](crate::wgpu::from_device)
+    /// does, and keeps and warms up kernels as on a device of Kiln's own, unless these options say otherwise. Which
+    /// backend or adapter they name does not matter.
+    ///
+    /// On Vulkan, kernels can be kept where the device has wgpu's feature `PIPELINE_CACHE`, their text where it has
+    /// `PASSTHROUGH_SHADERS` and `SUBGROUP`. Everywhere the list of kernels that the program used is kept.
+    ///
+    /// ```no_run
+    /// # fn f(device: kiln::wgpu::Device, queue: kiln::wgpu::Queue) -> kiln::Result<()> {
+    /// let gpu = kiln::Options::from_env().application("my-library").open_on(device, queue)?;
+    /// # let _ = gpu; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The device's limits are too low for Kiln's kernels, or these options ask for something that it was not opened with.
+    pub fn open_on(self, device: crate::wgpu::Device, queue: crate::wgpu::Queue) -> Result<Device> {
+        let this = if self.from_env { self.with_env()? } else { self };
+        let backend = kiln_wgpu::open_on(device, queue, &this.of_any_gpu())?;
+        Ok(Device::new(Arc::new(backend)))
+    }
+
+    /// What does not choose a device.
+    fn of_any_gpu(&self) -> kiln_wgpu::Options {
+        let mut wanted = kiln_wgpu::Options::new();
+        wanted.metal_passthrough = self.metal_passthrough.unwrap_or(false);
+        wanted.warm_up_threads = self.warm_up_threads;
+        #[cfg(not(target_arch = "wasm32"))]
+        {
+            wanted.cache = self.cache_options();
+        }
+        wanted
+    }
+}
+
 #[cfg(all(feature = "wgpu", not(target_arch = "wasm32")))]
 impl Options {
     /// Where and whether these options keep compiled kernels.
@@ -350,13 +386,7 @@ fn cpu() -> Result<Device> {
 #[cfg(feature = "wgpu")]
 async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
-    let mut wanted = kiln_wgpu::Options::new().allow_software(options.backend.is_some());
-    wanted.metal_passthrough = options.metal_passthrough.unwrap_or(false);
-    wanted.warm_up_threads = options.warm_up_threads;
-    #[cfg(not(target_arch = "wasm32"))]
-    {
-        wanted.cache = options.cache_options();
-    }
+    let mut wanted = options.of_any_gpu().allow_software(options.backend.is_some());
     // A number counts the devices of all backends, so none is left out of the count.
     let numbered = options.adapter.as_deref().and_then(number_of).is_some();
     if let Some(backend) = options.backend

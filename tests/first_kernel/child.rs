@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use kiln::prelude::*;
 use kiln::{Options, Report, Result, WarmUp};
 
+use crate::embedded;
 use crate::files;
 use crate::kernels::{self, Inputs, Numbered};
 use crate::process::Random;
@@ -94,7 +95,10 @@ fn run_kernels() -> Result<()> {
     for _ in 1..number("JOB_OPENS", 1) {
         Inputs::new(&kiln::open()?)?.check(&kernels)?;
     }
-    let device = kiln::open()?;
+    let device = match variable("JOB_FEATURES") {
+        Some(features) => embedded::open(&features)?,
+        None => kiln::open()?,
+    };
     if let Some(path) = variable("JOB_IMPORT") {
         match kiln::cache::import(&device, &path) {
             Ok(imported) => fact("imported", imported),

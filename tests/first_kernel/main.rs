@@ -12,6 +12,7 @@
 //! | `files` | folders, and damage done to them |
 //! | `damaged`, `shared`, `unwritable`, `foreign`, `growth`, `again` | the cache: cases H01 to H07 |
 //! | `odd_times`, `shipped` | clocks that go backwards; export and import |
+//! | `embedded` | a wgpu device that the program has opened itself |
 //! | `threads`, `ending`, `rehearsed`, `settings` | warm-up and first use: cases H11 to H15, I01 |
 //!
 //! `KILN_TEST_LONG=1` makes the random cases five to ten times longer.
@@ -19,6 +20,7 @@
 mod again;
 mod child;
 mod damaged;
+mod embedded;
 mod ending;
 mod files;
 mod foreign;

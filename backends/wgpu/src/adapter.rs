@@ -173,12 +173,12 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
         times.adapter += watch.lap();
         let adapter = &found[at];
         let there = adapter.features();
-        // SPIR-V 1.3 is taken by Vulkan 1.1 and later, which those that have subgroup operations are.
-        let spirv = wgpu::Features::PASSTHROUGH_SHADERS | wgpu::Features::SUBGROUP;
-        let source = match infos[at].backend {
-            wgpu::Backend::Metal if options.metal_passthrough => Source::Msl,
-            wgpu::Backend::Vulkan if there.contains(spirv) => Source::Spirv,
-            _ => Source::Wgsl,
+        let source = match source(&infos[at], there, options) {
+            Ok(source) => source,
+            Err(error) => {
+                reasons.push(error.to_string());
+                continue;
+            }
         };
         let mut features = there & wgpu::Features::PIPELINE_CACHE;
         features.set(wgpu::Features::PASSTHROUGH_SHADERS, source != Source::Wgsl);
@@ -203,6 +203,21 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     }
     let reason = if infos.is_empty() { "there is no adapter".to_owned() } else { reasons.join("; ") };
     Err(ErrorKind::NoDevice { wanted: wanted(options), reason }.into())
+}
+
+/// The language in which kernels are handed to a device with these features.
+pub(crate) fn source(info: &wgpu::AdapterInfo, features: wgpu::Features, options: &Options) -> Result<Source> {
+    let passthrough = features.contains(wgpu::Features::PASSTHROUGH_SHADERS);
+    match info.backend {
+        wgpu::Backend::Metal if options.metal_passthrough && !passthrough => {
+            let reason = format!("{} takes no text of our own: PASSTHROUGH_SHADERS is off", device_info(info));
+            Err(ErrorKind::NoDevice { wanted: "Metal passthrough".to_owned(), reason }.into())
+        }
+        wgpu::Backend::Metal if options.metal_passthrough => Ok(Source::Msl),
+        // SPIR-V 1.3 is taken by Vulkan 1.1 and later, which those that have subgroup operations are.
+        wgpu::Backend::Vulkan if passthrough && features.contains(wgpu::Features::SUBGROUP) => Ok(Source::Spirv),
+        _ => Ok(Source::Wgsl),
+    }
 }
 
 /// The graphics APIs to load, in turn: on a platform with two, the second cannot win over a discrete GPU of the first, and

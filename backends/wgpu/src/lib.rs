@@ -171,13 +171,36 @@ pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
 /// Computes on somebody else's wgpu device.
 ///
 /// Its owner keeps it: the handler of uncaptured errors and the device-lost callback are not touched, and dropping
-/// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has.
+/// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has. Nothing
+/// is kept and nothing starts by itself.
 ///
 /// # Errors
 /// The device's limits are below those of every WebGPU device.
 pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Wgpu> {
+    open_on(device, queue, &Options::new())
+}
+
+/// As [`from_device`], with the warm-up and the cache that the options ask for. On Vulkan, what can be kept of kernels
+/// depends on the device's features: `PIPELINE_CACHE`, and `PASSTHROUGH_SHADERS` with `SUBGROUP`.
+///
+/// # Errors
+/// As [`from_device`], or [`Options::metal_passthrough`] is set and the device is a Metal device without
+/// `PASSTHROUGH_SHADERS`.
+pub fn open_on(device: wgpu::Device, queue: wgpu::Queue, options: &Options) -> Result<Wgpu> {
     let info = device.adapter_info();
-    Wgpu::new(device, queue, &info, Source::Wgsl, None, kiln_shaders::render)
+    #[cfg(not(target_arch = "wasm32"))]
+    let cache = worker::Ahead::start(&options.cache).open(&adapter::environment(&info, &device));
+    #[cfg(target_arch = "wasm32")]
+    let cache = None;
+    // Its owner may look at what wgpu is given: where nothing is kept, nothing goes past its checks.
+    let metal = info.backend == wgpu::Backend::Metal;
+    let source =
+        if cache.is_some() || metal { adapter::source(&info, device.features(), options)? } else { Source::Wgsl };
+    #[cfg_attr(target_arch = "wasm32", expect(unused_mut, reason = "nothing is begun in a browser"))]
+    let mut wgpu = Wgpu::new(device, queue, &info, source, cache, kiln_shaders::render)?;
+    #[cfg(not(target_arch = "wasm32"))]
+    wgpu.begin(options.warm_up_threads);
+    Ok(wgpu)
 }
 
 impl Wgpu {
