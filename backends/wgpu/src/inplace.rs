@@ -16,7 +16,7 @@ use kiln_array::recording::{BufferId, Recording};
 
 use crate::engine::{Engine, State, unknown};
 use crate::memory::Dropped;
-use crate::readback::{Arrival, Slot, failed, poll, poll_until};
+use crate::readback::{Arrival, Promise, failed, poll, poll_until};
 
 /// How often newer work on the buffer is waited for before it is held back.
 const TRIES: usize = 3;
@@ -28,7 +28,7 @@ pub(crate) struct InPlace {
     bytes: usize,
     /// The work that must be done before.
     until: Pin<Box<Arrival>>,
-    /// The last batch of that work.
+    /// The newest batch that is known to be done once `until` is over.
     batch: u64,
     tries: usize,
 }
@@ -51,7 +51,8 @@ impl InPlace {
     /// the caller may block. Call it when `until` is over.
     fn take(&mut self, mut state: MutexGuard<'_, State>, may_block: bool) -> Result<Option<Vec<u8>>> {
         let (buffer, last) = loop {
-            let recording = (!state.batch.is_empty()).then_some(state.batch.number);
+            let number = state.batch.number;
+            let recording = (!state.batch.is_empty()).then_some(number);
             let last = state.last.clone().ok_or_else(|| unknown("read", self.id))?;
             let live = state.memory.get(self.id).ok_or_else(|| unknown("read", self.id))?;
             if let Some(error) = &live.poison {
@@ -62,9 +63,13 @@ impl InPlace {
             } else if Some(live.block.batch) == recording {
                 // The batch that is being recorded uses it: a submission must find it unmapped.
                 self.engine.submit(&mut state);
-            } else if live.block.batch > self.batch && (self.tries < TRIES || !may_block) {
+            } else if self.batch < live.block.batch
+                // Otherwise what would use it was refused before it became part of a batch.
+                && live.block.batch < number
+                && (self.tries < TRIES || !may_block)
+            {
                 self.tries += 1;
-                self.batch = state.batch.number - 1;
+                self.batch = number - 1;
                 drop(state);
                 self.until = Box::pin(Arrival::of_nothing(self.engine.clone(), last));
                 return Ok(None);
@@ -96,12 +101,11 @@ impl Held<'_> {
     /// thread's poll maps it.
     fn map(&mut self, bytes: usize, last: wgpu::SubmissionIndex) -> Result<Vec<u8>> {
         let gpu = &self.engine.gpu;
-        let slot = Arc::new(Slot::default());
-        let filled = slot.clone();
+        let (promise, slot) = Promise::new();
         let whole = (bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         gpu.scoped("read", || {
             self.buffer.map_async(wgpu::MapMode::Read, ..whole, move |result| {
-                filled.fill(result.map_err(|error| failed(error.to_string())));
+                promise.keep(result.map_err(|error| failed(error.to_string())));
             });
         })?;
         // Its work is done, as a rule, and this maps it.
@@ -109,8 +113,14 @@ impl Held<'_> {
         if slot.get().is_none() {
             poll_until(gpu, last)?;
         }
-        slot.wait()?;
+        if slot.get().is_none() {
+            // Data of a batch that was refused goes to the device with whatever wgpu submits next.
+            poll(gpu, wgpu::PollType::wait_indefinitely())?;
+        }
+        // Another thread may be about to run the callback.
+        let mapped = slot.wait();
         self.is_mapped = true;
+        mapped?;
         let view = self.buffer.get_mapped_range(..whole).map_err(|error| failed(error.to_string()))?;
         Ok(view[..bytes].to_vec())
     }
@@ -119,7 +129,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if self.is_mapped {
-            // It fails where the device is lost, which others will tell.
+            // It fails where the mapping did, which its reader tells.
             let _ = self.engine.gpu.scoped("read", || self.buffer.unmap());
         }
         let mut state = self.engine.state();
@@ -127,7 +137,7 @@ impl Drop for Held<'_> {
             live.mapped = false;
         }
         state.mapped -= 1;
-        state.reads_in_place += 1;
+        state.reads_in_place += u64::from(self.is_mapped);
         drop(state);
         self.engine.unmapped.notify_all();
     }

@@ -74,6 +74,29 @@ impl Slot {
     }
 }
 
+/// What a callback fills a slot with. Dropped before, it fills it with an error: the panic of one callback drops those
+/// behind it.
+pub(crate) struct Promise(Arc<Slot>);
+
+impl Promise {
+    /// A promise and its slot.
+    pub(crate) fn new() -> (Self, Arc<Slot>) {
+        let slot = Arc::new(Slot::default());
+        (Self(slot.clone()), slot)
+    }
+
+    /// Fills the slot.
+    pub(crate) fn keep(self, result: Result<()>) {
+        self.0.fill(result);
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.fill(Err(failed("its callback was dropped".to_owned())));
+    }
+}
+
 /// Staging buffers that nobody uses.
 #[derive(Default)]
 pub(crate) struct Staging {
@@ -122,13 +145,12 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// Asks for the first `bytes` bytes of `staging`, which submission `index` fills.
     pub(crate) fn of(engine: Arc<Engine>, index: wgpu::SubmissionIndex, staging: wgpu::Buffer, bytes: usize) -> Self {
-        let slot = Arc::new(Slot::default());
-        let filled = slot.clone();
+        let (promise, slot) = Promise::new();
         let mapped = (bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         // A failure arrives through the callback as well, without its words.
         let asked = engine.gpu.scoped("read", || {
             staging.map_async(wgpu::MapMode::Read, ..mapped, move |result| {
-                filled.fill(result.map_err(|error| failed(error.to_string())));
+                promise.keep(result.map_err(|error| failed(error.to_string())));
             });
         });
         if let Err(error) = asked {

@@ -7,7 +7,7 @@ use kiln_array::op::BinaryOp;
 use kiln_array::recording::BufferId;
 use kiln_array::{Backend, Error, ErrorKind};
 
-use super::{binary, compute, device, device_with, dispatch, read, recording, upload, warm};
+use super::{binary, compute, device, device_with, dispatch, floats, ramp, read, recording, upload, warm};
 
 #[track_caller]
 fn assert_backend_error(result: Result<Vec<u8>, Error>) {
@@ -82,6 +82,29 @@ fn results_of_a_failed_batch_are_poisoned_and_nothing_else() {
     [aliased, follows, depends].into_iter().for_each(|buffer| gpu.release(buffer));
     let fine = compute(&gpu, &add, x, x, 8);
     assert_eq!(read(&gpu, fine, 8), [2.0; 8]);
+}
+
+#[test]
+fn reads_of_what_a_refused_batch_used_end() {
+    let Some(gpu) = device() else { return };
+    let (add, len) = (binary(BinaryOp::Add), 4_000_000);
+    let x = upload(&gpu, &[1.0; 8]);
+    assert_eq!(read(&gpu, x, 8), [1.0; 8]);
+    for awaited in [false, true] {
+        // wgpu keeps what is uploaded for whatever it submits next.
+        let (large, aliased) = (upload(&gpu, &ramp(len)), upload(&gpu, &[1.0; 8]));
+        gpu.run(&recording(dispatch(&add, [aliased, x], aliased, 8))).expect("it is only recorded");
+        gpu.synchronize().wait().expect_err("the batch failed");
+        // Nothing is recorded of a dispatch whose operand is wrong.
+        let depends = compute(&gpu, &add, aliased, x, 8);
+        let start = |buffer, len: usize| gpu.read(buffer, len as u64 * 4);
+        let [small, large] = [start(x, 8), start(large, len)].map(|pending| {
+            floats(if awaited { pollster::block_on(pending) } else { pending.wait() }.expect("it is right"))
+        });
+        assert_eq!(small, [1.0; 8]);
+        assert!(large == ramp(len));
+        assert_backend_error(start(depends, 8).wait());
+    }
 }
 
 #[test]
