@@ -86,7 +86,8 @@ pub mod wgpu {
     /// A device on a wgpu device that the program has opened itself.
     ///
     /// Work goes to the given queue. The program's error handler and device-lost callback stay as they are. Nothing is kept
-    /// and nothing starts by itself; [`Options::open_on`](crate::Options::open_on) does both.
+    /// and nothing starts by itself; [`Options::open_on`](crate::Options::open_on) does both. wgpu runs callbacks on whatever
+    /// thread polls the device, Kiln's included: a callback must not wait for work of Kiln's.
     ///
     /// # Errors
     /// The device's limits are too low for Kiln's kernels.

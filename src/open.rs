@@ -246,15 +246,16 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// The device's limits are too low for Kiln's kernels, or these options ask for something that it was not opened with.
+    /// The device's limits are too low for Kiln's kernels, these options ask for something that it was not opened with, or a
+    /// variable of the environment has a word that it should not have.
     pub fn open_on(self, device: crate::wgpu::Device, queue: crate::wgpu::Queue) -> Result<Device> {
         let this = if self.from_env { self.with_env()? } else { self };
-        let backend = kiln_wgpu::open_on(device, queue, &this.of_any_gpu())?;
+        let backend = kiln_wgpu::open_on(device, queue, &this.backend_options())?;
         Ok(Device::new(Arc::new(backend)))
     }
 
-    /// What does not choose a device.
-    fn of_any_gpu(&self) -> kiln_wgpu::Options {
+    /// What the backend needs to know, whichever device it is.
+    fn backend_options(&self) -> kiln_wgpu::Options {
         let mut wanted = kiln_wgpu::Options::new();
         wanted.metal_passthrough = self.metal_passthrough.unwrap_or(false);
         wanted.warm_up_threads = self.warm_up_threads;
@@ -386,7 +387,7 @@ fn cpu() -> Result<Device> {
 #[cfg(feature = "wgpu")]
 async fn gpu(options: &Options) -> Result<Device> {
     use kiln_wgpu::wgpu::Backends;
-    let mut wanted = options.of_any_gpu().allow_software(options.backend.is_some());
+    let mut wanted = options.backend_options().allow_software(options.backend.is_some());
     // A number counts the devices of all backends, so none is left out of the count.
     let numbered = options.adapter.as_deref().and_then(number_of).is_some();
     if let Some(backend) = options.backend

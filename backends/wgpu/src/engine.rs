@@ -310,6 +310,13 @@ impl Engine {
         }
     }
 
+    /// Waits until everything that was submitted is done.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn wait_until_idle(&self) -> Result<()> {
+        let last = self.state().last.clone();
+        self.catch_up(last)
+    }
+
     /// Waits for a submission, if there is one to wait for: the device is that far behind. Never under the lock.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn catch_up(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {

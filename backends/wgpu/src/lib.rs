@@ -9,7 +9,7 @@
 //! | `bind`, `params` | bind groups of arrays, parameters of dispatches |
 //! | `memory`, `buffers` | allocation and upload; the pool of device memory |
 //! | `pipelines`, `compile` | kernels, compiled once each; how one is made |
-//! | `prewarm`, `touch` | kernels compiled before they are needed; first dispatches, with no work |
+//! | `prewarm`, `touch`, `steps` | kernels compiled before they are needed; first dispatches, with no work; a first small program |
 //! | [`cache`] | what was compiled, kept on disk |
 //! | `readback`, `inplace`, `worker` | results on their way to the host, by way of staging or in shared memory; the thread that waits for futures |
 //! | `error`, `late`, `exit` | error scopes and the device's health; when errors are known; the end of the process |
@@ -172,7 +172,8 @@ pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
 ///
 /// Its owner keeps it: the handler of uncaptured errors and the device-lost callback are not touched, and dropping
 /// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has. Nothing
-/// is kept and nothing starts by itself.
+/// is kept and nothing starts by itself. wgpu runs callbacks on whatever thread polls the device, Kiln's threads included:
+/// a callback must not wait for work of Kiln's.
 ///
 /// # Errors
 /// The device's limits are below those of every WebGPU device.
@@ -180,7 +181,7 @@ pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Wgpu> {
     open_on(device, queue, &Options::new())
 }
 
-/// As [`from_device`], with the warm-up and the cache that the options ask for. On Vulkan, what can be kept of kernels
+/// As [`from_device`], with the warm-up and the cache that the options ask for; reads the cache's list before it returns. On Vulkan, what can be kept of kernels
 /// depends on the device's features: `PIPELINE_CACHE`, and `PASSTHROUGH_SHADERS` with `SUBGROUP`.
 ///
 /// # Errors
@@ -260,10 +261,12 @@ impl Wgpu {
     /// waited for.
     #[cfg(not(target_arch = "wasm32"))]
     fn begin(&mut self, threads: Option<usize>) {
-        self.warm_up_threads = threads.unwrap_or_else(prewarm::default_threads);
         exit::remember(Arc::downgrade(&self.engine));
-        if self.warm_up_threads > 0 {
-            Warming::usual(&self.engine, self.warm_up_threads);
+        let threads = threads.unwrap_or_else(prewarm::default_threads);
+        if threads > 0 {
+            // As many for what is asked for later.
+            self.warm_up_threads = threads;
+            Warming::usual(&self.engine, threads);
         }
     }
 
@@ -326,9 +329,9 @@ impl Wgpu {
     }
 
     /// The engine, for the program's own work.
-    fn used(&self) -> &Engine {
+    fn engine_for_work(&self) -> &Engine {
         #[cfg(not(target_arch = "wasm32"))]
-        self.engine.warming.begin();
+        self.engine.warming.note_use();
         &self.engine
     }
 
@@ -374,11 +377,11 @@ impl Backend for Wgpu {
     }
 
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.used().allocate(bytes)
+        self.engine_for_work().allocate(bytes)
     }
 
     fn upload(&self, data: &[u8]) -> Result<BufferId> {
-        self.used().upload(data)
+        self.engine_for_work().upload(data)
     }
 
     fn release(&self, buffer: BufferId) {
@@ -386,7 +389,7 @@ impl Backend for Wgpu {
     }
 
     fn run(&self, recording: &Recording) -> Result<()> {
-        self.used().run(recording)
+        self.engine_for_work().run(recording)
     }
 
     fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {

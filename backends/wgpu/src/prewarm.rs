@@ -47,15 +47,15 @@ pub(crate) struct Warming {
     pub(crate) scratch: OnceLock<Scratch>,
     /// Held during a first dispatch.
     pub(crate) touching: Mutex<()>,
-    /// Whether the program has begun to work with the device.
-    begun: AtomicBool,
+    /// Whether the program has worked with the device.
+    in_use: AtomicBool,
 }
 
 impl Warming {
-    /// The program uses the device.
-    pub(crate) fn begin(&self) {
-        if !self.begun.load(Ordering::Relaxed) {
-            self.begun.store(true, Ordering::Relaxed);
+    /// Notes that the program works with the device.
+    pub(crate) fn note_use(&self) {
+        if !self.in_use.load(Ordering::Relaxed) {
+            self.in_use.store(true, Ordering::Relaxed);
         }
     }
 
@@ -190,10 +190,9 @@ impl Task {
         if let Some(cache) = &engine.pipelines.compiler.cache {
             Cache::stand_by(cache);
         }
-        let (task, own) = (Arc::clone(self), Arc::downgrade(engine));
-        let wanted = move || {
-            let begun = own.upgrade().is_none_or(|engine| engine.warming.begun.load(Ordering::Relaxed));
-            !begun && !exit::is_exiting() && !lock(&task.state).report.cancelled
+        let task = Arc::clone(self);
+        let wanted = move |warming: &Warming| {
+            !warming.in_use.load(Ordering::Relaxed) && !exit::is_exiting() && !lock(&task.state).report.cancelled
         };
         if let Err(error) = engine.first_steps(wanted) {
             log::debug!("kiln: the device's first steps: {error}");
@@ -233,7 +232,7 @@ impl Task {
     /// Begins no further kernel.
     fn cancel(&self) {
         let mut state = lock(&self.state);
-        if state.threads > 0 && (state.first || !state.queue.is_empty()) {
+        if state.threads > 0 && (state.first || state.step.is_some() || !state.queue.is_empty()) {
             state.report.cancelled = true;
         }
     }

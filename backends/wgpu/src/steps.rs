@@ -1,9 +1,9 @@
 //! The device's first steps: a small program that nobody asked for, so that the program's own finds memory, bind groups,
 //! parameters, command buffers and the way back at hand.
 //!
-//! What enters: a device that nothing ran on yet. What leaves: free memory in the pools. Decided: the steps take the way of
-//! any program, through arrays and plans, on a backend that notes nothing and stops as soon as the real program begins:
-//! what comes first is hidden by no one then, and must not be slowed down.
+//! What enters: a device that the program has not used yet. What leaves: free memory in the pools. Decided: the steps take
+//! the way of any program, through arrays and plans, on a backend that does not count as the program's use, and fails as soon
+//! as the program itself begins: its first steps are its own then, and must not wait for ours.
 
 use std::sync::Arc;
 
@@ -15,15 +15,22 @@ use kiln_array::warm::{Report, WarmUp};
 use kiln_array::{ArrayOps, Backend, Caps, Device, DeviceInfo, Error, ErrorKind, Pending, Result, s};
 
 use crate::engine::Engine;
+use crate::prewarm::Warming;
 
 /// Elements along each axis of the arrays: those of the common kernels.
 const SIDE: usize = 1000;
 
 impl Engine {
     /// Uploads, computes, waits and reads, as long as they are `wanted`.
-    pub(crate) fn first_steps(self: &Arc<Self>, wanted: impl Fn() -> bool + Send + Sync + 'static) -> Result<()> {
-        let device = Device::new(Arc::new(Unseen { engine: Arc::clone(self), wanted: Box::new(wanted) }));
-        steps(&device).inspect_err(|error| self.gpu.health.tell_again(error))
+    pub(crate) fn first_steps(
+        self: &Arc<Self>,
+        wanted: impl Fn(&Warming) -> bool + Send + Sync + 'static,
+    ) -> Result<()> {
+        let device = Device::new(Arc::new(QuietBackend { engine: Arc::clone(self), wanted: Box::new(wanted) }));
+        let outcome = steps(&device).inspect_err(|error| self.gpu.health.tell_again(error));
+        // Where they ended early, what they submitted may still run, in the driver's threads where the GPU is software: then
+        // nobody else knows of it.
+        self.wait_until_idle().and(outcome)
     }
 }
 
@@ -35,7 +42,6 @@ fn steps(device: &Device) -> Result<()> {
     let (x, y) = ((&a + &b).eval()?, (&c + &d).eval()?);
     device.synchronize().wait()?;
     let sums = y.to_host()?;
-    // Each batch takes parameters from another buffer.
     let total = x.sum(..)?.item()?;
     let running = x.cumsum(1)?;
     device.synchronize().wait()?;
@@ -48,19 +54,19 @@ fn refused(why: &str) -> Error {
     ErrorKind::Backend { op: "warm up", message: why.to_owned() }.into()
 }
 
-/// The engine, for work that the program does not see.
-struct Unseen {
+/// The engine, for work that is not the program's.
+struct QuietBackend {
     engine: Arc<Engine>,
-    wanted: Box<dyn Fn() -> bool + Send + Sync>,
+    wanted: Box<dyn Fn(&Warming) -> bool + Send + Sync>,
 }
 
-impl Unseen {
+impl QuietBackend {
     fn go_on(&self) -> Result<()> {
-        if (self.wanted)() { Ok(()) } else { Err(refused("the program goes first")) }
+        if (self.wanted)(&self.engine.warming) { Ok(()) } else { Err(refused("the program goes first")) }
     }
 }
 
-impl Backend for Unseen {
+impl Backend for QuietBackend {
     fn info(&self) -> &DeviceInfo {
         &self.engine.info
     }
@@ -91,7 +97,9 @@ impl Backend for Unseen {
             self.go_on().and(kernel)
         });
         let kernels = kernels.collect::<Result<_>>()?;
-        self.engine.launch(recording, kernels)
+        self.engine.launch(recording, kernels)?;
+        // Alone: nothing of it stays behind for a batch of the program's.
+        self.engine.submit_awaited(&mut self.engine.state())
     }
 
     fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {

@@ -37,7 +37,7 @@ mod native {
         thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body).is_ok()
     }
 
-    /// Runs `work` on a thread which the process's end does not wait for; `false` where there is none.
+    /// Runs `work` on a thread that does not count by itself; `false` where there is none.
     pub(crate) fn uncounted(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
         thread::Builder::new().name(name.into()).spawn(work).is_ok()
     }

@@ -312,7 +312,7 @@ impl Cache {
 
     /// Saves in a moment, on a thread of its own.
     pub(crate) fn save_soon(this: &Arc<Self>) {
-        this.saver.ask(this);
+        this.saver.request(this);
     }
 
     /// Writes what is to be written. Several threads may call it; one at a time writes.

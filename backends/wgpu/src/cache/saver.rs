@@ -6,6 +6,7 @@
 //! call that finds everything ready; it sleeps until the cache is dropped. The end of the process does not wait for it
 //! while it sleeps, and saves by itself.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ impl Saver {
     }
 
     /// Saves in a moment.
-    pub(super) fn ask(self: &Arc<Self>, cache: &Arc<Cache>) {
+    pub(super) fn request(self: &Arc<Self>, cache: &Arc<Cache>) {
         let mut state = lock(&self.state);
         if !std::mem::replace(&mut state.asked, true) {
             self.start(state, cache);
@@ -75,7 +76,8 @@ impl Saver {
             // From here on, what comes is for the next turn.
             lock(&self.state).asked = false;
             let Some(cache) = cache.upgrade() else { return };
-            cache.save();
+            // As after a panic on any thread of ours: it is in the log, and the next turn comes.
+            let _ = catch_unwind(AssertUnwindSafe(|| cache.save()));
         }
     }
 

@@ -162,7 +162,7 @@ fn first_steps_end_where_they_are_no_longer_wanted() {
     for limit in 0.. {
         asked.store(0, Ordering::Relaxed);
         let count = Arc::clone(&asked);
-        let outcome = gpu.engine.first_steps(move || count.fetch_add(1, Ordering::Relaxed) < limit);
+        let outcome = gpu.engine.first_steps(move |_| count.fetch_add(1, Ordering::Relaxed) < limit);
         assert_eq!(gpu.counters().buffers, 0, "nothing stays");
         match outcome {
             Ok(()) => break,
