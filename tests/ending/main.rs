@@ -1,14 +1,32 @@
 //! The process ends in the middle of a warm-up: case H12.
+//!
+//! Apart from the other cases, without the usual harness: that runs tests on threads of its own, and what ends a process as
+//! a rule is the main thread, which must have used Kiln (`exit.rs` of the backend says why that matters).
 
-use std::time::Duration;
+#![allow(dead_code, unused_imports, reason = "modules that have more to do for the other cases")]
 
-use crate::files::{self, Scratch};
+#[path = "../first_kernel/child.rs"]
+mod child;
+#[path = "../first_kernel/embedded.rs"]
+mod embedded;
+#[path = "../first_kernel/files.rs"]
+mod files;
+#[path = "../first_kernel/kernels.rs"]
+mod kernels;
+#[path = "../first_kernel/process.rs"]
+mod process;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::files::Scratch;
 use crate::process::{Job, Random, device, rounds};
 
 /// What the end may take, and what a machine with other work adds.
 const LIMIT: Duration = Duration::from_millis(2000 + 1500);
 
-/// Ends in one way again and again; the harness's `main` returns or exits as a program's does.
+/// Ends in one way again and again.
 fn ends(way: &str, code: i32, seed: u64) {
     let Some((device, _turn)) = device("H12") else { return };
     let mut random = Random::new(seed);
@@ -24,7 +42,8 @@ fn ends(way: &str, code: i32, seed: u64) {
             .with("KILN_PREWARM", ["1", "2", "8"][run % 3])
             .with("JOB_WAIT", random.below(150).to_string());
         let done = job.start().wait();
-        let took = done.took_to_end();
+        let ended = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+        let took = ended.saturating_sub(Duration::from_micros(done.fact("ending")));
         longest = longest.max(took);
         assert_eq!(done.code, Some(code), "{way}, run {run}\n{}", done.output());
         assert!(took < LIMIT, "{way}, run {run}: {took:?}\n{}", done.output());
@@ -36,27 +55,22 @@ fn ends(way: &str, code: i32, seed: u64) {
     files::assert_good(scratch.path());
 }
 
-#[test]
-fn h12_return_from_main() {
-    ends("return", 0, 121);
-}
-
-#[test]
-fn h12_exit() {
-    ends("exit", 0, 122);
-}
-
-#[test]
-fn h12_panic() {
-    ends("panic", 101, 123);
-}
-
-#[test]
-fn h12_drop_of_the_device() {
-    ends("drop", 0, 124);
-}
-
-#[test]
-fn h12_cancel() {
-    ends("cancel", 0, 125);
+fn main() {
+    if std::env::var_os(child::MARK).is_some() {
+        return child::run();
+    }
+    let ways = [
+        ("h12_return_from_main", "return", 0),
+        ("h12_exit", "exit", 0),
+        ("h12_panic", "panic", 101),
+        ("h12_drop_of_the_device", "drop", 0),
+        ("h12_cancel", "cancel", 0),
+    ];
+    let trial = |(seed, (name, way, code))| {
+        Trial::test(name, move || {
+            ends(way, code, seed);
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), (121..).zip(ways).map(trial).collect()).exit();
 }

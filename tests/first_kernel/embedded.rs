@@ -3,6 +3,7 @@
 use kiln::wgpu::{self, Features};
 use kiln::{Device, Options, Result};
 
+use crate::child::fact;
 use crate::files::{self, Scratch};
 use crate::process::{Job, device};
 
@@ -16,7 +17,12 @@ pub(crate) fn open(features: &str) -> Result<Device> {
         "all" => Features::PIPELINE_CACHE | Features::PASSTHROUGH_SHADERS | Features::SUBGROUP,
         _ => panic!("there is no choice {features}"),
     };
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    // The API of the other cases.
+    let backends = std::env::var("KILN_BACKEND").ok().map(|name| wgpu::Backends::from_comma_list(&name));
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: backends.unwrap_or_default(),
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
     let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
     let adapter = adapter.expect("the other cases have one");
     let request = adapter.request_device(&wgpu::DeviceDescriptor {
@@ -25,6 +31,9 @@ pub(crate) fn open(features: &str) -> Result<Device> {
         ..Default::default()
     });
     let (device, queue) = pollster::block_on(request).expect("the adapter opens");
+    let granted = |needed| device.features().contains(needed) && adapter.get_info().backend == wgpu::Backend::Vulkan;
+    fact("keeps_text", granted(Features::PASSTHROUGH_SHADERS | Features::SUBGROUP));
+    fact("keeps_pipelines", granted(Features::PIPELINE_CACHE));
     Options::from_env().open_on(device, queue)
 }
 
@@ -37,9 +46,10 @@ fn an_owners_device_keeps_what_its_features_allow() {
         let job = job.with("JOB_KERNELS", KERNELS).with("JOB_FEATURES", features);
         let first = job.run();
         let kernels = first.fact("kernels_compiled");
-        let [text, driver] = ["text_misses", "driver_misses"].map(|name| first.fact(name));
-        assert!(text == 0 || text == kernels && features == "all", "{features}: {text}");
-        assert!(driver == 0 || driver == kernels && features != "none", "{features}: {driver}");
+        let [text, driver] = ["keeps_text", "keeps_pipelines"].map(|name| first.fact(name) * kernels);
+        assert_eq!((first.fact("text_misses"), first.fact("driver_misses")), (text, driver), "with {features}");
+        // The other cases have found that something is kept here.
+        assert!(text + driver > 0 || features != "all", "nothing is kept");
         assert_eq!(files::entries(scratch.path()).len() as u64, text.max(driver), "with {features}");
         let second = job.clone().with("KILN_PREWARM", "1").with("JOB_WARM", "1").run();
         assert_eq!(second.fact("manifest_kernels"), kernels, "the list is kept with {features}");

@@ -13,7 +13,7 @@
 //! | `damaged`, `shared`, `unwritable`, `foreign`, `growth`, `again` | the cache: cases H01 to H07 |
 //! | `odd_times`, `shipped` | clocks that go backwards; export and import |
 //! | `embedded` | a wgpu device that the program has opened itself |
-//! | `threads`, `ending`, `rehearsed`, `settings` | warm-up and first use: cases H11 to H15, I01 |
+//! | `threads`, `rehearsed`, `settings` | warm-up and first use: cases H11 to H15, I01; H12 is in `tests/ending` |
 //!
 //! `KILN_TEST_LONG=1` makes the random cases five to ten times longer.
 
@@ -21,7 +21,6 @@ mod again;
 mod child;
 mod damaged;
 mod embedded;
-mod ending;
 mod files;
 mod foreign;
 mod growth;

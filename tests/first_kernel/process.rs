@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use kiln::{Backend, DeviceKind, Options};
 
@@ -185,7 +185,6 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        let ended = SystemTime::now();
         let mut text = [String::new(), String::new()];
         let pipes: [Option<Box<dyn Read>>; 2] = [
             self.child.stdout.take().map(|pipe| Box::new(pipe) as _),
@@ -201,7 +200,7 @@ impl Running {
             Some((name.to_owned(), value.parse().ok()?))
         };
         let facts = text[0].lines().filter_map(fact).collect();
-        Done { name: self.name, code: status.code(), text, facts, ended }
+        Done { name: self.name, code: status.code(), text, facts }
     }
 }
 
@@ -212,7 +211,6 @@ pub(crate) struct Done {
     pub(crate) code: Option<i32>,
     text: [String; 2],
     facts: HashMap<String, u64>,
-    ended: SystemTime,
 }
 
 impl Done {
@@ -243,14 +241,6 @@ impl Done {
     /// All that it printed.
     pub(crate) fn output(&self) -> String {
         self.text.join("\n")
-    }
-
-    /// How long it took to end, from its line `fact ending`.
-    #[track_caller]
-    pub(crate) fn took_to_end(&self) -> Duration {
-        let ended = self.ended.duration_since(UNIX_EPOCH).expect("it is after 1970").as_micros();
-        let ending = u128::from(self.fact("ending"));
-        Duration::from_micros(u64::try_from(ended.saturating_sub(ending)).expect("it is short"))
     }
 }
 

@@ -1,14 +1,18 @@
 //! The end of the process: warm-ups stop, files are written, and nobody is left inside the driver.
 //!
 //! Drivers crash when their libraries go while a thread of ours is in one, and `std::process::exit` runs no destructor. So
-//! we register a function with the C library, which runs at every regular end of the process: it forbids new work, saves
-//! what is unsaved, and waits, two seconds at most, until our threads are gone. Functions run in the reverse order of their
-//! registration, and drivers register theirs when they compile for the first time: so while threads of ours are in a driver,
-//! ours is registered again and again, to stay the last.
+//! we have the C library call us at every regular end of the process: what it calls forbids new work, saves what is unsaved,
+//! and waits, two seconds at most, until our threads are gone. It must come before the functions that drivers register when
+//! they compile for the first time. A thread's own variables go before all of those (glibc, macOS), so one of the main
+//! thread's, where it used Kiln, does it as it goes. An end by another thread runs registered functions only, in the reverse
+//! order of their registration: so while threads of ours are in a driver, ours is registered again and again, to stay the
+//! last, which leaves moments when it is not.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+use kiln_array::DeviceKind;
 
 use crate::engine::Engine;
 use crate::error::lock;
@@ -35,6 +39,8 @@ impl Counted {
     pub(crate) fn new() -> Option<Self> {
         static ONCE: Once = Once::new();
         ONCE.call_once(register);
+        // It may be gone by now.
+        let _ = END_OF_MAIN.try_with(|_| ());
         let mut threads = lock(&THREADS);
         if is_exiting() {
             return None;
@@ -56,6 +62,37 @@ pub(crate) fn remember(engine: Weak<Engine>) {
     let mut engines = lock(&ENGINES);
     engines.retain(|engine| engine.strong_count() > 0);
     engines.push(engine);
+}
+
+thread_local! {
+    static END_OF_MAIN: EndOfMain = EndOfMain { is_main: is_main() };
+}
+
+/// Ends the process's work when the main thread's variables go, which is when the process ends.
+struct EndOfMain {
+    is_main: bool,
+}
+
+impl Drop for EndOfMain {
+    fn drop(&mut self) {
+        if self.is_main {
+            at_exit();
+        }
+    }
+}
+
+/// Whether this is the thread that the process began with, whose variables go before anything else ends.
+fn is_main() -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    // SAFETY: the call takes nothing and cannot fail.
+    let is_main = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }) == Ok(std::process::id());
+    #[cfg(target_vendor = "apple")]
+    // SAFETY: as above.
+    let is_main = unsafe { libc::pthread_main_np() } == 1;
+    // Windows ends all other threads before.
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    let is_main = false;
+    is_main
 }
 
 unsafe extern "C" {
@@ -120,6 +157,13 @@ fn end() {
     let save = move || {
         let _counted = counted;
         saved.iter().for_each(|engine| engine.save());
+        // A software GPU computes, and compiles, on threads of its driver in this process.
+        let software = saved.iter().filter(|engine| engine.info.kind == DeviceKind::SoftwareGpu);
+        for engine in software {
+            if let Err(error) = engine.wait_until_idle() {
+                log::debug!("kiln: at the end of the process: {error}");
+            }
+        }
         // Not dropped here either.
         std::mem::forget(saved);
     };
