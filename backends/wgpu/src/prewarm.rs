@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use kiln_array::backend::Completion;
-use kiln_array::kernel::KernelSpec;
+use kiln_array::kernel::{Family, KernelSpec};
 use kiln_array::recorder::{Recorder, kernels};
 use kiln_array::reduce::Reduce;
 use kiln_array::scan::Scan;
@@ -112,7 +112,7 @@ impl Task {
     /// used before, if `first`.
     pub(crate) fn start(engine: &Arc<Engine>, threads: usize, first: bool, specs: Vec<Arc<KernelSpec>>) -> Arc<Self> {
         let wanted = (specs.len() + usize::from(first)).min(threads.max(1));
-        let state = State { first, queue: specs.into(), ..State::default() };
+        let state = State { first, queue: largest_first(specs).into(), ..State::default() };
         let task = Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() });
         let mut tasks = lock(&engine.warming.tasks);
         tasks.retain(|task| task.strong_count() > 0);
@@ -182,7 +182,7 @@ impl Task {
         }
         let mut state = lock(&self.state);
         state.step = Some("the list");
-        state.queue.extend(specs);
+        state.queue.extend(largest_first(specs));
         let more = state.queue.len().min(most.saturating_sub(state.threads));
         drop(state);
         self.spawn(engine, more, most);
@@ -289,6 +289,29 @@ impl Completion<()> for Finished {
     }
 }
 
+/// Kernels within which the largest goes first.
+const STRETCH: usize = 64;
+
+/// The same kernels, stretch by stretch those first that take a compiler longest: begun last, one of them would leave all
+/// threads but its own idle at the end.
+fn largest_first(mut specs: Vec<Arc<KernelSpec>>) -> Vec<Arc<KernelSpec>> {
+    for stretch in specs.chunks_mut(STRETCH) {
+        stretch.sort_by_key(|spec| std::cmp::Reverse(size(spec)));
+    }
+    specs
+}
+
+/// How much there is to compile, roughly: a tile's tree of combinations is written out in registers.
+fn size(spec: &KernelSpec) -> usize {
+    let combinations = match spec.family {
+        Family::Map => 0,
+        Family::Spine => 4,
+        Family::Reduce => 16,
+        _ => 32,
+    };
+    combinations * (4 + spec.combine.instrs.len()) + spec.map.instrs.len() + spec.finish.instrs.len()
+}
+
 /// Kernels that many programs begin with.
 fn common(caps: &Caps) -> Vec<Arc<KernelSpec>> {
     let recorder = Recorder::new(caps.clone());
@@ -305,4 +328,25 @@ fn common(caps: &Caps) -> Vec<Arc<KernelSpec>> {
         log::debug!("kiln: the common kernels: {error}");
     }
     kernels(&recorder.take()).map(Arc::clone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_goes_first_within_a_stretch() {
+        let some = common(&Recorder::gpu_caps());
+        let names = |specs: &[Arc<KernelSpec>]| specs.iter().map(|spec| spec.family.name()).collect::<Vec<_>>();
+        let sorted = largest_first(some.clone());
+        let mut ranks: Vec<_> = names(&sorted);
+        ranks.dedup();
+        assert_eq!(ranks, ["scan", "reduce", "map"], "of {:?}", names(&some));
+        // A later stretch does not come before an earlier one.
+        let map = some.iter().find(|spec| spec.family == Family::Map).expect("a sum of arrays is one");
+        let scan = some.iter().find(|spec| spec.family == Family::Scan).expect("running sums are one");
+        let mut long = vec![Arc::clone(map); STRETCH];
+        long.push(Arc::clone(scan));
+        assert_eq!(names(&largest_first(long.clone())), names(&long));
+    }
 }
