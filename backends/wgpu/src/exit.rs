@@ -37,10 +37,7 @@ pub(crate) struct Counted(());
 impl Counted {
     /// Counts one; `None` when the process ends.
     pub(crate) fn new() -> Option<Self> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(register);
-        // It may be gone by now.
-        let _ = END_OF_MAIN.try_with(|_| ());
+        be_called();
         let mut threads = lock(&THREADS);
         if is_exiting() {
             return None;
@@ -57,11 +54,20 @@ impl Drop for Counted {
     }
 }
 
-/// Saves the files of a device when the process ends.
+/// Saves the files of a device when the process ends, and waits for its work where that runs in this process.
 pub(crate) fn remember(engine: Weak<Engine>) {
+    be_called();
     let mut engines = lock(&ENGINES);
     engines.retain(|engine| engine.strong_count() > 0);
     engines.push(engine);
+}
+
+/// Sees to it that the end of the process is noticed.
+fn be_called() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(register);
+    // The variable may be gone by now.
+    let _ = END_OF_MAIN.try_with(|_| ());
 }
 
 thread_local! {
