@@ -157,6 +157,9 @@ pub trait Completion<T>: Future<Output = Result<T>> + MaybeSend {
 }
 
 /// A result on its way from a device: `.await` it, or [`wait`](Self::wait) for it.
+///
+/// Wakers are called from inside other calls of Kiln, on any thread. They may only note that there is something to poll, as
+/// those of every executor do: one that polls at once waits for the call that it is in.
 #[must_use = "nothing is read until it is awaited or waited for"]
 pub struct Pending<T> {
     inner: Pin<Box<dyn Completion<T>>>,

@@ -96,6 +96,52 @@ fn the_owners_error_handler_stays() {
     assert_eq!(x.max(..).unwrap().item().unwrap(), 2.0);
 }
 
+/// Limits that some kernel could not do with are an error of opening, by name.
+#[test]
+fn limits_that_are_too_low_are_named() {
+    type Lower = fn(&mut wgpu::Limits);
+    let all: [(Lower, &str); 6] = [
+        (|limits| limits.max_storage_buffers_per_shader_stage = 3, "storage buffers"),
+        (|limits| limits.max_bindings_per_bind_group = 3, "storage buffers"),
+        (|limits| limits.max_uniform_buffers_per_shader_stage = 0, "uniform buffers"),
+        (|limits| limits.max_dynamic_uniform_buffers_per_pipeline_layout = 0, "dynamic uniform buffers"),
+        (|limits| limits.max_bind_groups = 1, "bind groups"),
+        (|limits| limits.max_buffer_size = 4096, "bytes of a buffer"),
+    ];
+    for (lower, named) in all {
+        let lowered = |mut limits: wgpu::Limits| {
+            lower(&mut limits);
+            limits
+        };
+        let Some((device, queue)) = open(lowered) else { return };
+        let error = wgpu::from_device(device, queue).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Limit { op: "open", .. }), "{error:?}");
+        assert!(error.to_string().contains(named), "{error}");
+    }
+}
+
+/// The least that is enough: every operation computes, in parts where it has more arrays, and nothing reaches the owner.
+#[test]
+fn four_bindings_are_enough() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let few = |limits| wgpu::Limits { max_bindings_per_bind_group: 4, ..limits };
+    let Some((device, queue)) = open(few) else { return };
+    let errors = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&errors);
+    device.on_uncaptured_error(Arc::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    let kiln = wgpu::from_device(device, queue).unwrap();
+    let x = line(&kiln, &(0..100_000u32).collect::<Vec<_>>());
+    let wide = (0..9).fold(&x + 0, |sum, i| sum + x.slice(s![i..i + 1]).expect("one element"));
+    assert_eq!(values(&wide.eval().unwrap()), (0..100_000).map(|i| i + 36).collect::<Vec<u32>>());
+    assert_eq!(x.cumsum(0).unwrap().slice(s![-1]).unwrap().item().unwrap(), 704_982_704);
+    assert_eq!(x.sum(..).unwrap().item().unwrap(), 704_982_704);
+    assert_eq!((&x * 2).max(..).unwrap().item().unwrap(), 199_998);
+    assert_eq!(errors.load(Ordering::Relaxed), 0, "errors of Kiln's");
+}
+
 /// The limits of every WebGPU device are enough; an array beyond them is refused by name. Cases G03, G04.
 #[test]
 fn default_limits_are_enough() {

@@ -14,6 +14,7 @@ use crate::batch::MAX_GROUPS;
 use crate::cache::CacheOptions;
 use crate::compile::Source;
 use crate::error::lock;
+use crate::params::CHUNK;
 use crate::times::{OpenTimes, Stopwatch};
 
 /// Which device to open.
@@ -328,6 +329,32 @@ pub(crate) fn device_info(info: &wgpu::AdapterInfo) -> DeviceInfo {
     DeviceInfo { name, backend, kind, driver }
 }
 
+/// How many arrays one kernel can have.
+pub(crate) fn max_arrays(limits: &wgpu::Limits) -> u32 {
+    limits.max_storage_buffers_per_shader_stage.min(limits.max_bindings_per_bind_group)
+}
+
+/// What every kernel needs of a device, whatever its arrays: an error where there is less.
+pub(crate) fn check(limits: &wgpu::Limits, device: &str) -> Result<()> {
+    let invocations = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
+    let needed = [
+        ("invocations of a workgroup", invocations.into(), kiln_shaders::GROUP_SIZE.into()),
+        ("workgroups in one dimension", limits.max_compute_workgroups_per_dimension.into(), MAX_GROUPS),
+        // A pass of a scan: what is read and written, the totals to its left, and its own.
+        ("storage buffers of one kernel", max_arrays(limits).into(), 4),
+        ("bind groups", limits.max_bind_groups.into(), 2),
+        ("uniform buffers of one kernel", limits.max_uniform_buffers_per_shader_stage.into(), 1),
+        ("dynamic uniform buffers", limits.max_dynamic_uniform_buffers_per_pipeline_layout.into(), 1),
+        ("bytes of a buffer", limits.max_buffer_size, CHUNK.into()),
+    ];
+    for (what, limit, needed) in needed {
+        if limit < needed {
+            return Err(ErrorKind::Limit { op: "open", what, needed, limit, device: device.to_owned() }.into());
+        }
+    }
+    Ok(())
+}
+
 /// What planners may know of a device with these limits.
 pub(crate) fn caps(limits: &wgpu::Limits, kind: DeviceKind) -> Caps {
     let busy_groups = match kind {
@@ -340,7 +367,7 @@ pub(crate) fn caps(limits: &wgpu::Limits, kind: DeviceKind) -> Caps {
         // Metal's table of lengths has 32 bits, as have many drivers' offsets.
         max_array_bytes: limits.max_buffer_size.min(limits.max_storage_buffer_binding_size).min(u32::MAX.into()) & !15,
         // Some drivers name half a million and fail at hundreds (seen on an H200).
-        max_operands: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
+        max_operands: max_arrays(limits).min(32) as usize,
         max_groups: MAX_GROUPS * MAX_GROUPS,
         log_slots: (limits.max_compute_workgroup_storage_size / 4).max(1).ilog2().min(12),
         busy_groups,

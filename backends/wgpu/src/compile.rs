@@ -18,6 +18,7 @@ use kiln_array::warm::Origin;
 use kiln_array::{Error, ErrorKind, Result};
 use kiln_shaders::{Binding, ENTRY, GROUP_SIZE, Msl, Target};
 
+use crate::adapter;
 use crate::cache::{Cache, Entry, hash};
 use crate::error::{Gpu, lock};
 use crate::hash::FastHash;
@@ -99,20 +100,20 @@ impl Compiler {
         let param_size = ParamSize::of(words)
             .ok_or_else(|| refusal(label, format!("its {words} words of parameters do not fit a uniform binding")))?;
         let bindings = Bindings::of(spec);
-        let limit = gpu.device.limits().max_storage_buffers_per_shader_stage;
+        let limit = adapter::max_arrays(&gpu.device.limits());
         if bindings.count > limit.min(u64::BITS) {
             let message = format!("it has {} storage buffers, the device's limit is {limit}", bindings.count);
             return Err(refusal(label, message));
         }
-        let layout = self.layout(gpu, bindings);
-        let key = self.cache.as_ref().map_or(0, |_| hash(wgsl.as_bytes()));
-        let known = self.cache.as_ref().and_then(|cache| cache.get(key)).unwrap_or_default();
-        let render = watch.lap();
-
         let refused = |error: Error| match error.kind() {
             ErrorKind::Backend { message, .. } => refusal(label, message.clone()),
             _ => error,
         };
+        let layout = self.layout(gpu, bindings).map_err(refused)?;
+        let key = self.cache.as_ref().map_or(0, |_| hash(wgsl.as_bytes()));
+        let known = self.cache.as_ref().and_then(|cache| cache.get(key)).unwrap_or_default();
+        let render = watch.lap();
+
         let lowered = self.lower(gpu, spec, label, wgsl, &known).map_err(refused)?;
         let module_time = watch.lap();
 
@@ -219,9 +220,12 @@ impl Compiler {
     }
 
     /// The layout of storage bindings, shared by all kernels with the same ones.
-    fn layout(&self, gpu: &Gpu, bindings: Bindings) -> wgpu::BindGroupLayout {
+    fn layout(&self, gpu: &Gpu, bindings: Bindings) -> Result<wgpu::BindGroupLayout> {
         let mut layouts = lock(&self.layouts);
-        let create = || {
+        if let Some(layout) = layouts.get(&bindings) {
+            return Ok(layout.clone());
+        }
+        let layout = gpu.scoped("compile", || {
             let entries: Vec<_> = (0..bindings.count)
                 .map(|binding| wgpu::BindGroupLayoutEntry {
                     binding,
@@ -236,8 +240,9 @@ impl Compiler {
                 .collect();
             let descriptor = wgpu::BindGroupLayoutDescriptor { label: Some("kiln.arrays"), entries: &entries };
             gpu.device.create_bind_group_layout(&descriptor)
-        };
-        layouts.entry(bindings).or_insert_with(create).clone()
+        })?;
+        layouts.insert(bindings, layout.clone());
+        Ok(layout)
     }
 }
 

@@ -59,7 +59,7 @@ use kiln_array::recording::{BufferId, Recording};
 #[cfg(target_arch = "wasm32")]
 use kiln_array::warm::Report;
 use kiln_array::warm::WarmUp;
-use kiln_array::{Backend, Caps, DeviceInfo, DeviceKind, ErrorKind, Pending, Result};
+use kiln_array::{Backend, Caps, DeviceInfo, DeviceKind, Pending, Result};
 
 pub use adapter::{Options, devices};
 pub use times::{KernelTimes, OpenTimes};
@@ -215,28 +215,7 @@ impl Wgpu {
     ) -> Result<Self> {
         let info = adapter::device_info(info);
         let limits = device.limits();
-        let invocations = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
-        if invocations < kiln_shaders::GROUP_SIZE {
-            return Err(ErrorKind::Limit {
-                op: "open",
-                what: "invocations of a workgroup",
-                needed: kiln_shaders::GROUP_SIZE.into(),
-                limit: invocations.into(),
-                device: info.name,
-            }
-            .into());
-        }
-        let groups = limits.max_compute_workgroups_per_dimension;
-        if u64::from(groups) < batch::MAX_GROUPS {
-            return Err(ErrorKind::Limit {
-                op: "open",
-                what: "workgroups in one dimension",
-                needed: batch::MAX_GROUPS,
-                limit: groups.into(),
-                device: info.name,
-            }
-            .into());
-        }
+        adapter::check(&limits, &info.name)?;
         let caps = adapter::caps(&limits, info.kind);
         // A thread that polls would take a core from a device that is made of them.
         let spin = if info.kind == DeviceKind::SoftwareGpu { Duration::ZERO } else { SPIN };
@@ -364,7 +343,7 @@ impl Wgpu {
 
 #[cfg(not(target_arch = "wasm32"))]
 fn cache_error(op: &'static str, message: String) -> kiln_array::Error {
-    ErrorKind::Backend { op, message }.into()
+    kiln_array::ErrorKind::Backend { op, message }.into()
 }
 
 impl Backend for Wgpu {
