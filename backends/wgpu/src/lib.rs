@@ -181,8 +181,9 @@ pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Wgpu> {
     open_on(device, queue, &Options::new())
 }
 
-/// As [`from_device`], with the warm-up and the cache that the options ask for; reads the cache's list before it returns. On Vulkan, what can be kept of kernels
-/// depends on the device's features: `PIPELINE_CACHE`, and `PASSTHROUGH_SHADERS` with `SUBGROUP`.
+/// As [`from_device`], with the warm-up and the cache that the options ask for; reads the cache's list before it returns.
+/// On Vulkan, what can be kept of kernels depends on the device's features: `PIPELINE_CACHE`, and `PASSTHROUGH_SHADERS`
+/// with `SUBGROUP`.
 ///
 /// # Errors
 /// As [`from_device`], or [`Options::metal_passthrough`] is set and the device is a Metal device without

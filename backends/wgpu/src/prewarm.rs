@@ -2,9 +2,10 @@
 //!
 //! What enters: a list of kernels, or the question which ones the program used before. What leaves: a handle. Decided: a
 //! user's call never waits for the list: it takes a kernel that is under way when that compile is done, and compiles any
-//! other itself, since both go through the same cell of `pipelines`. Every kernel is dispatched once with no work, and the
-//! device's first allocations, uploads, submission and read happen on the way. Threads hold the device only while they
-//! work on one kernel, so dropping it ends the list.
+//! other itself, since both go through the same cell of `pipelines`. So the order matters little to a call, and much to how long
+//! the list takes: of a stretch of kernels the largest goes first. Every kernel is dispatched once with no work (`touch`), and
+//! what else a device does for the first time happens beside (`steps`). Threads hold the device only while they work on one
+//! kernel, so dropping it ends the list.
 
 use std::collections::VecDeque;
 use std::future::Future;
