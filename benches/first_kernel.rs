@@ -8,6 +8,8 @@
 mod args;
 #[path = "first_kernel/bare.rs"]
 mod bare;
+#[path = "first_kernel/chart.rs"]
+mod chart;
 #[path = "first_kernel/child.rs"]
 mod child;
 #[path = "first_kernel/columns.rs"]
@@ -24,6 +26,8 @@ mod program;
 mod report;
 #[path = "first_kernel/rows.rs"]
 mod rows;
+#[path = "first_kernel/samples.rs"]
+mod samples;
 #[path = "first_kernel/spawn.rs"]
 mod spawn;
 #[path = "first_kernel/statistics.rs"]
@@ -50,7 +54,14 @@ fn run(start: Instant) -> Result<(), Box<dyn Error>> {
         return child::run(start, rest);
     }
     let Some(asked) = args::Asked::read(words)? else { return Ok(()) };
-    let measured = measure::all(&asked)?;
+    let mut known = None;
+    for file in &asked.from {
+        known = Some(samples::Measured::read(file, known)?);
+    }
+    let measured = known.map_or_else(|| measure::all(&asked), Ok)?;
     report::print(&measured);
+    if let Some(path) = &asked.svg {
+        std::fs::write(path, chart::draw(&measured)).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! The command line: which device, which rows, how many samples.
 
+use std::path::PathBuf;
+
 use kiln::Backend;
 
 use crate::rows::Row;
 
-const USAGE: &str = "there are --backend vulkan|metal|dx12, --samples N, --pairs N and --only ROW";
+const USAGE: &str = "there are --backend vulkan|metal|dx12, --samples N, --pairs N, --only ROW, --keep FILE, --from FILE and \
+                     --svg FILE";
 
 /// What the command line asks for.
 pub(crate) struct Asked {
@@ -15,12 +18,19 @@ pub(crate) struct Asked {
     /// Samples of those columns that are compared in pairs.
     pub(crate) pairs: usize,
     pub(crate) rows: Vec<Row>,
+    /// The new file for all samples.
+    pub(crate) keep: Option<PathBuf>,
+    /// Files whose samples are reported; measured if there is none.
+    pub(crate) from: Vec<PathBuf>,
+    /// Where the chart is drawn.
+    pub(crate) svg: Option<PathBuf>,
 }
 
 impl Asked {
     /// Reads the command line. `None` unless `cargo bench` runs the program: there is nothing to test.
     pub(crate) fn read(words: Vec<String>) -> Result<Option<Self>, String> {
-        let mut asked = Self { backend: None, samples: 20, pairs: 100, rows: Vec::new() };
+        let (keep, from, svg) = (None, Vec::new(), None);
+        let mut asked = Self { backend: None, samples: 20, pairs: 100, rows: Vec::new(), keep, from, svg };
         let mut measured = false;
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -28,6 +38,9 @@ impl Asked {
                 "--bench" => measured = true,
                 "--samples" => asked.samples = count(&word, words.next())?,
                 "--pairs" => asked.pairs = count(&word, words.next())?,
+                "--keep" => asked.keep = Some(file(&word, words.next())?),
+                "--from" => asked.from.push(file(&word, words.next())?),
+                "--svg" => asked.svg = Some(file(&word, words.next())?),
                 "--only" => {
                     let name = words.next().unwrap_or_default();
                     let names = Row::ALL.map(Row::name).join(", ");
@@ -52,6 +65,10 @@ impl Asked {
         }
         Ok(Some(asked))
     }
+}
+
+fn file(option: &str, word: Option<String>) -> Result<PathBuf, String> {
+    word.map(PathBuf::from).ok_or_else(|| format!("{option} takes a file; {USAGE}"))
 }
 
 fn count(option: &str, word: Option<String>) -> Result<usize, String> {

@@ -24,13 +24,30 @@ pub(crate) const FILL: &str = "fill";
 /// How long such a child stays: drivers write their caches behind the program, and some not at its end.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Calls after the first: so many whose arrays are dropped at once and take each other's memory, and as many whose arrays
-/// are kept, so that each takes new memory, as the first did.
+/// Calls after the first, of each kind.
 const MORE_CALLS: usize = 9;
 
-/// Names of those calls' medians, before a dot and the phase.
-pub(crate) const STEADY: &str = "steady";
-pub(crate) const STEADY_NEW: &str = "steady-new";
+/// The longest pause before a later call.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A kind of later calls.
+pub(crate) struct Later {
+    /// The name of their medians, before a dot and the phase.
+    pub(crate) name: &'static str,
+    /// Whether their arrays are kept, so that each takes new memory, as the first did. Those that are dropped leave it to
+    /// the next.
+    keeps: bool,
+    /// Whether the thread sleeps before each as long as it waited for the warm-up before the first: the processor's caches
+    /// and the GPU are at rest then, as they were for the first.
+    pauses: bool,
+}
+
+/// Later calls.
+pub(crate) const LATER: [Later; 3] = [
+    Later { name: "steady", keeps: false, pauses: false },
+    Later { name: "steady-new", keeps: true, pauses: false },
+    Later { name: "steady-paused", keeps: false, pauses: true },
+];
 
 /// Runs a child. `start` is the beginning of `main`.
 pub(crate) fn run(start: Instant, words: &[String]) -> Result<(), Box<dyn Error>> {
@@ -81,10 +98,12 @@ fn measured(start: Instant, row: Row, column: Column) -> Result<Figures, Box<dyn
     let gpu = kiln::open()?;
     figures.time("open", opening.elapsed());
     let wgpu = kiln::wgpu::backend(&gpu).ok_or("the device is no GPU")?;
+    let mut waited = Duration::ZERO;
     if column == Column::Prewarmed {
         let waiting = Instant::now();
         let _ = gpu.warm_up().wait();
-        figures.time("warm", waiting.elapsed());
+        waited = waiting.elapsed();
+        figures.time("warm", waited);
     }
     let calling = Instant::now();
     let call = Call::of(row, &gpu, wgpu, &values)?;
@@ -109,10 +128,14 @@ fn measured(start: Instant, row: Row, column: Column) -> Result<Figures, Box<dyn
     call.check(&values)?;
     drop(call);
     if column == Column::Prewarmed {
+        let pause = waited.min(LONGEST_PAUSE);
         let mut kept = Vec::new();
-        for (name, keeps) in [(STEADY, false), (STEADY_NEW, true)] {
+        for later in LATER {
             let mut calls = Vec::new();
             for _ in 0..MORE_CALLS {
+                if later.pauses {
+                    std::thread::sleep(pause);
+                }
                 let calling = Instant::now();
                 let call = Call::of(row, &gpu, wgpu, &values)?;
                 let mut more = Figures::default();
@@ -120,13 +143,13 @@ fn measured(start: Instant, row: Row, column: Column) -> Result<Figures, Box<dyn
                 call.tell(column, &mut more);
                 calls.push(more);
                 call.check(&values)?;
-                if keeps {
+                if later.keeps {
                     kept.push(call);
                 }
             }
             for phase in Call::PHASES {
                 let times: Vec<f64> = calls.iter().filter_map(|call| call.get(phase)).collect();
-                figures.set(&format!("{name}.{phase}"), crate::statistics::median(&times));
+                figures.set(&format!("{}.{phase}", later.name), crate::statistics::median(&times));
             }
         }
     }

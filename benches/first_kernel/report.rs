@@ -1,9 +1,9 @@
 //! The tables, and the lines at the end that a program can read.
 
-use crate::child::{STEADY, STEADY_NEW};
+use crate::child::LATER;
 use crate::columns::Column;
-use crate::measure::Measured;
 use crate::rows::{N, Row};
+use crate::samples::Measured;
 use crate::statistics::{interval, median, p95};
 
 /// Phases of opening and of the call.
@@ -28,11 +28,13 @@ pub(crate) fn print(measured: &Measured) {
     totals(measured);
     phases(measured);
     pairs(measured);
-    let worst = prewarmed_to_steady(measured);
-    let program = measured.rows.contains(&Row::Program).then(|| kernels(measured));
+    let worst = prewarmed_to_later(measured);
+    let program = measured.rows().contains(&Row::Program).then(|| kernels(measured));
     println!();
-    if let Some(ratio) = worst {
-        say("prewarmed/steady", ratio);
+    for (later, ratio) in LATER.iter().zip(worst) {
+        if let Some(ratio) = ratio {
+            say(&format!("prewarmed/{}", later.name), ratio);
+        }
     }
     let paired = |[over, under]: [Column; 2], name| {
         let ratios = measured.ratios(Row::Vadd, [over, under], name);
@@ -63,14 +65,14 @@ fn totals(measured: &Measured) {
         "\n{:<8} {:<12} {:>5} {:>10} {:>9} {:>10} {:>9} {:>10} {:>9} {:>9} {:>8} {:>7}",
         "row", "column", "n", "process", "p95", "main", "p95", "call", "p95", "warm-up", "kernels", "cached"
     );
-    for &row in &measured.rows {
+    for row in measured.rows() {
         for column in Column::ALL {
             let samples = measured.of(row, column).len();
             if samples == 0 {
                 continue;
             }
             let of = |name: &str| measured.figures(row, column, name);
-            let line = format!("{:<8} {:<12} {samples:>5}", row.name(), column.name());
+            let line = format!("{:<8} {:<13} {samples:>4}", row.name(), column.name());
             let times = ["process", "main", "call"].map(|name| two(&of(name)));
             println!(
                 "{line} {} {} {}",
@@ -80,9 +82,9 @@ fn totals(measured: &Measured) {
             );
             if column == Column::Prewarmed {
                 let none = two(&[]);
-                for name in [STEADY, STEADY_NEW] {
-                    let calls = two(&of(&format!("{name}.call")));
-                    println!("{:<8} {name:<12} {samples:>5} {none} {none} {calls}", row.name());
+                for later in LATER {
+                    let calls = two(&of(&format!("{}.call", later.name)));
+                    println!("{:<8} {:<13} {samples:>4} {none} {none} {calls}", row.name(), later.name);
                 }
             }
         }
@@ -91,21 +93,21 @@ fn totals(measured: &Measured) {
 
 /// The median of each phase.
 fn phases(measured: &Measured) {
-    print!("\n{:<8} {:<12}", "row", "column");
+    print!("\n{:<8} {:<13}", "row", "column");
     PHASES.iter().for_each(|name| print!(" {name:>9}"));
     println!();
-    for &row in &measured.rows {
+    for row in measured.rows() {
         for column in Column::ALL {
             if measured.figures(row, column, "open").is_empty() {
                 continue;
             }
-            print!("{:<8} {:<12}", row.name(), column.name());
+            print!("{:<8} {:<13}", row.name(), column.name());
             PHASES.iter().for_each(|name| print!(" {}", one(&measured.figures(row, column, name), 9, 3)));
             println!();
             if column == Column::Prewarmed {
-                for later in [STEADY, STEADY_NEW] {
-                    print!("{:<8} {later:<12}", row.name());
-                    let of = |name: &str| measured.figures(row, column, &format!("{later}.{name}"));
+                for later in LATER {
+                    print!("{:<8} {:<13}", row.name(), later.name);
+                    let of = |name: &str| measured.figures(row, column, &format!("{}.{name}", later.name));
                     PHASES.iter().for_each(|name| print!(" {}", one(&of(name), 9, 3)));
                     println!();
                 }
@@ -116,7 +118,7 @@ fn phases(measured: &Measured) {
 
 /// Ratios pair by pair.
 fn pairs(measured: &Measured) {
-    let rows: Vec<Row> = measured.rows.iter().copied().filter(|row| row.has_bare()).collect();
+    let rows: Vec<Row> = measured.rows().into_iter().filter(|row| row.has_bare()).collect();
     if rows.is_empty() {
         return;
     }
@@ -163,16 +165,23 @@ fn kernels(measured: &Measured) -> (f64, f64) {
     (if late { both } else { kiln } / cold, eight / one)
 }
 
-/// The first call after a warm-up to later ones, row by row; returns the worst.
-fn prewarmed_to_steady(measured: &Measured) -> Option<f64> {
-    println!("\n{:<8} {:>17} {:>21}", "row", "prewarmed/steady", "prewarmed/steady-new");
-    let ratios = measured.rows.iter().map(|&row| {
+/// The first call after a warm-up to later ones of each kind, row by row; returns the worst of each.
+fn prewarmed_to_later(measured: &Measured) -> [Option<f64>; LATER.len()] {
+    print!("\n{:<8}", "row");
+    LATER.iter().for_each(|later| print!(" {:>24}", format!("prewarmed/{}", later.name)));
+    println!();
+    let mut worst = [None; LATER.len()];
+    for row in measured.rows() {
+        print!("{:<8}", row.name());
         let of = |name: &str| median(&measured.figures(row, Column::Prewarmed, name));
-        let [steady, new] = [STEADY, STEADY_NEW].map(|later| of("call") / of(&format!("{later}.call")));
-        println!("{:<8} {steady:>17.3} {new:>21.3}", row.name());
-        steady
-    });
-    ratios.max_by(f64::total_cmp)
+        for (later, worst) in LATER.iter().zip(&mut worst) {
+            let ratio = of("call") / of(&format!("{}.call", later.name));
+            print!(" {ratio:>24.3}");
+            *worst = Some(worst.map_or(ratio, |known: f64| known.max(ratio)));
+        }
+        println!();
+    }
+    worst
 }
 
 /// Median and 95th of 100; dashes where there is nothing.
