@@ -5,6 +5,7 @@
 mod ceiling;
 mod devices;
 mod peers;
+mod plain;
 mod timing;
 
 use std::error::Error;

@@ -20,20 +20,7 @@ pub(crate) struct Ceiling {
 impl Ceiling {
     /// Opens the GPU that `info` names, by itself, and fills its memory with the values.
     pub(crate) fn open(info: &DeviceInfo, values: &[f32]) -> Result<Self, String> {
-        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-        let all = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
-        let adapter = all
-            .into_iter()
-            .find(|adapter| {
-                let found = adapter.get_info();
-                found.name == info.name && found.backend.to_str() == info.backend
-            })
-            .ok_or("the adapter is not there a second time")?;
-        let request = adapter.request_device(&wgpu::DeviceDescriptor {
-            required_limits: adapter.limits(),
-            ..wgpu::DeviceDescriptor::default()
-        });
-        let (device, queue) = pollster::block_on(request).map_err(|error| error.to_string())?;
+        let (device, queue) = crate::plain::open(info)?;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let source = device.create_buffer_init(&wgpu::util::BufferInitDescriptor {
             label: Some("source"),
