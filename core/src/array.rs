@@ -220,7 +220,7 @@ impl<T: Element> Array<T> {
             Ok(whole) => {
                 let bytes = whole.size() as u64 * T::DTYPE.bytes() as u64;
                 let read = self.device().backend().read(whole.source.storage.id(), bytes);
-                read.map(move |bytes| Ok(HostArray::new(shape, T::from_bytes(&bytes))))
+                read.map(move |bytes| Ok(HostArray::new(shape, T::from_bytes(bytes))))
             }
         }
     }

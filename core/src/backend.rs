@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 
 use crate::dtype::Dtype;
 use crate::error::Result;
+use crate::host::HostBytes;
 use crate::kernel::KernelSpec;
 use crate::recording::{BufferId, Recording};
 use crate::warm::WarmUp;
@@ -134,7 +135,7 @@ pub trait Backend: Any + MaybeSendSync {
     fn run(&self, recording: &Recording) -> Result<()>;
 
     /// The first `bytes` bytes of a buffer, after all work taken so far.
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>>;
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes>;
 
     /// Completes when all work taken so far is done.
     fn synchronize(&self) -> Pending<()>;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::host::HostBytes;
+
 /// The type of an array's elements, known at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -138,7 +140,7 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + fmt::Debug + Send + Sync 
     /// The bytes of a slice as they lie in device memory.
     fn to_bytes(values: &[Self]) -> std::borrow::Cow<'_, [u8]>;
     /// The values in bytes read from device memory.
-    fn from_bytes(bytes: &[u8]) -> Vec<Self>;
+    fn from_bytes(bytes: HostBytes) -> Vec<Self>;
 }
 
 macro_rules! element {
@@ -157,8 +159,8 @@ macro_rules! element {
             fn to_bytes(values: &[Self]) -> std::borrow::Cow<'_, [u8]> {
                 bytemuck::cast_slice(values).into()
             }
-            fn from_bytes(bytes: &[u8]) -> Vec<Self> {
-                bytemuck::pod_collect_to_vec(bytes)
+            fn from_bytes(bytes: HostBytes) -> Vec<Self> {
+                bytes.into_numbers()
             }
         }
     };
@@ -181,8 +183,8 @@ impl Element for bool {
     fn to_bytes(values: &[Self]) -> std::borrow::Cow<'_, [u8]> {
         bytemuck::cast_slice(values).into()
     }
-    fn from_bytes(bytes: &[u8]) -> Vec<Self> {
-        bytes.iter().map(|&byte| byte != 0).collect()
+    fn from_bytes(bytes: HostBytes) -> Vec<Self> {
+        bytes.as_bytes().iter().map(|&byte| byte != 0).collect()
     }
 }
 

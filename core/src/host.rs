@@ -1,9 +1,48 @@
-//! Values on the host: what a read returns.
+//! Values on the host: what a read returns, and the bytes that it is made of.
 
 use std::fmt;
 
 use crate::dtype::Element;
 use crate::shape::Shape;
+
+/// Bytes that a backend read: whole words, so that numbers take the memory over as it is. A new page costs more than what is
+/// copied to it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostBytes {
+    words: Vec<u32>,
+    len: usize,
+}
+
+impl HostBytes {
+    /// A copy of some bytes.
+    #[must_use]
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let (whole, tail) = bytes.split_at(bytes.len() / 4 * 4);
+        let mut words = Vec::with_capacity(bytes.len().div_ceil(4));
+        match bytemuck::try_cast_slice(whole) {
+            Ok(aligned) => words.extend_from_slice(aligned),
+            Err(_) => words.extend(whole.chunks_exact(4).map(bytemuck::pod_read_unaligned::<u32>)),
+        }
+        if !tail.is_empty() {
+            let mut last = [0; 4];
+            last[..tail.len()].copy_from_slice(tail);
+            words.push(u32::from_ne_bytes(last));
+        }
+        Self { words, len: bytes.len() }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+
+    /// The whole words, as numbers of some kind.
+    pub(crate) fn into_numbers<T: bytemuck::Pod>(mut self) -> Vec<T> {
+        self.words.truncate(self.len / 4);
+        bytemuck::allocation::try_cast_vec(self.words).unwrap_or_else(|(_, words)| bytemuck::pod_collect_to_vec(&words))
+    }
+}
 
 /// An array's values in host memory, row-major.
 #[derive(Clone, PartialEq)]
@@ -99,6 +138,29 @@ impl<T: Element> fmt::Debug for HostArray<T> {
 mod tests {
     use super::*;
     use crate::shape::IntoShape;
+
+    #[test]
+    fn bytes_are_the_same_from_any_address_and_become_numbers_in_place() {
+        let memory: Vec<u8> = (0..64).collect();
+        for start in 0..8 {
+            for len in 0..20 {
+                let bytes = &memory[start..start + len];
+                let copy = HostBytes::copy_of(bytes);
+                assert_eq!(copy.as_bytes(), bytes, "{len} bytes from {start}");
+                let at = copy.as_bytes().as_ptr();
+                let numbers = copy.into_numbers::<f32>();
+                assert_eq!(
+                    bytemuck::cast_slice::<f32, u8>(&numbers),
+                    &bytes[..len / 4 * 4],
+                    "{len} bytes from {start}"
+                );
+                assert!(
+                    numbers.is_empty() || std::ptr::eq(numbers.as_ptr().cast(), at),
+                    "{len} bytes were copied again"
+                );
+            }
+        }
+    }
 
     #[test]
     fn shows_values_by_rows() {

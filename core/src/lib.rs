@@ -52,7 +52,7 @@ pub use dtype::{Dtype, Element, Scalar};
 pub use elementwise::{ArrayOps, IntoExpr};
 pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
-pub use host::HostArray;
+pub use host::{HostArray, HostBytes};
 pub use shape::{Axes, Axis, IntoShape, Shape, keep};
 pub use slice::SliceItem;
 pub use warm::WarmUp;

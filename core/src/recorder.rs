@@ -7,6 +7,7 @@ use crate::backend::{Backend, Caps, DeviceInfo, DeviceKind, Pending};
 use crate::device::Device;
 use crate::dtype::ROWS;
 use crate::error::{ErrorKind, Result};
+use crate::host::HostBytes;
 use crate::kernel::KernelSpec;
 use crate::recording::{BufferId, Recording};
 use crate::warm::{Report, WarmUp};
@@ -105,7 +106,7 @@ impl Backend for Recorder {
         self.inner.as_ref().map_or(Ok(()), |inner| inner.run(recording))
     }
 
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         match &self.inner {
             Some(inner) => inner.read(buffer, bytes),
             None => {

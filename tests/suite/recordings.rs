@@ -9,7 +9,7 @@ use kiln::{DeviceInfo, Pending, WarmUp};
 use kiln_array::kernel::{Family, KernelKey, KernelSpec};
 use kiln_array::recorder::{Recorder, kernels};
 use kiln_array::recording::{BufferId, Dispatch, Recording};
-use kiln_array::{Backend, Caps};
+use kiln_array::{Backend, Caps, HostBytes};
 
 use crate::harness::{array, assert_same, on_each_backend, values};
 use crate::inputs::Rng;
@@ -150,7 +150,7 @@ impl Backend for Counting {
     fn run(&self, recording: &Recording) -> kiln::Result<()> {
         self.inner.run(recording)
     }
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         self.inner.read(buffer, bytes)
     }
     fn synchronize(&self) -> Pending<()> {

@@ -44,7 +44,7 @@ use kiln_array::dtype::Dtype;
 use kiln_array::kernel::KernelSpec;
 use kiln_array::recording::{BufferId, Dispatch, Recording};
 use kiln_array::warm::{Report, WarmUp};
-use kiln_array::{ErrorKind, Result};
+use kiln_array::{ErrorKind, HostBytes, Result};
 
 use buffers::Store;
 use threads::{PIECE, Threads};
@@ -140,11 +140,11 @@ impl Backend for Cpu {
         }
     }
 
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         let store = self.store();
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         Pending::ready(store.get(buffer).and_then(|buffer| match buffer.bytes().get(..wanted) {
-            Some(bytes) => Ok(bytes.to_vec()),
+            Some(bytes) => Ok(HostBytes::copy_of(bytes)),
             None => {
                 let message = format!("{bytes} bytes of a buffer of {}", buffer.bytes().len());
                 Err(ErrorKind::Backend { op: "read", message }.into())

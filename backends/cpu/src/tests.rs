@@ -220,6 +220,7 @@ impl Case {
             .zip(&self.op.dtypes)
             .map(|(output, dtype)| {
                 let bytes = self.cpu.read(output.buffer, (elements * dtype.bytes()) as u64).wait().unwrap();
+                let bytes = bytes.as_bytes();
                 match dtype {
                     Dtype::Bool => bytes.iter().map(|&byte| u32::from(byte)).collect(),
                     _ => bytes.chunks(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect(),

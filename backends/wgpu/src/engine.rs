@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kiln_array::recording::{BufferId, Dispatch, Recording};
-use kiln_array::{Caps, DeviceInfo, Error, ErrorKind, Pending, Result};
+use kiln_array::{Caps, DeviceInfo, Error, ErrorKind, HostBytes, Pending, Result};
 use smallvec::SmallVec;
 
 use crate::batch::{Batch, Command, MAX_GROUPS, fold};
@@ -231,7 +231,7 @@ impl Engine {
     }
 
     /// The first `bytes` bytes of a buffer.
-    pub(crate) fn read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    pub(crate) fn read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Pending<HostBytes> {
         let started = if bytes == 0 {
             self.gpu.health.check().map(|()| None)
         } else if self.in_place {
@@ -241,14 +241,14 @@ impl Engine {
         };
         match started {
             Ok(Some(pending)) => pending,
-            Ok(None) => Pending::ready(Ok(Vec::new())),
+            Ok(None) => Pending::ready(Ok(HostBytes::default())),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
     /// Submits what is recorded; the bytes are taken from the buffer itself afterwards.
     #[cfg(not(target_arch = "wasm32"))]
-    fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<Vec<u8>>>> {
+    fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<HostBytes>>> {
         self.gpu.health.check()?;
         let mut state = self.state();
         state.readable(id, bytes)?;
@@ -273,12 +273,12 @@ impl Engine {
 
     /// A browser shares no memory.
     #[cfg(target_arch = "wasm32")]
-    fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<Vec<u8>>>> {
+    fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<HostBytes>>> {
         self.start_read(id, bytes)
     }
 
     /// Copies to a staging buffer, which the bytes are taken from.
-    fn start_read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<Vec<u8>>>> {
+    fn start_read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<HostBytes>>> {
         self.gpu.health.check()?;
         let copied = bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let class = size_class(copied, self.caps.max_array_bytes);

@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use kiln_array::Result;
 use kiln_array::backend::Completion;
 use kiln_array::recording::{BufferId, Recording};
+use kiln_array::{HostBytes, Result};
 
 use crate::engine::{Engine, State, unknown};
 use crate::memory::Dropped;
@@ -49,7 +49,7 @@ impl InPlace {
 
     /// The bytes; or `None` if newer work uses the buffer, which is then waited for: by `until`, or here after a few tries if
     /// the caller may block. Call it when `until` is over.
-    fn take(&mut self, mut state: MutexGuard<'_, State>, may_block: bool) -> Result<Option<Vec<u8>>> {
+    fn take(&mut self, mut state: MutexGuard<'_, State>, may_block: bool) -> Result<Option<HostBytes>> {
         let (buffer, last) = loop {
             let number = state.batch.number;
             let recording = (!state.batch.is_empty()).then_some(number);
@@ -99,7 +99,7 @@ impl Held<'_> {
     ///
     /// What was asked for is always awaited: wgpu 30 leaves a buffer mapped for ever if it is unmapped just when another
     /// thread's poll maps it.
-    fn map(&mut self, bytes: usize, last: wgpu::SubmissionIndex) -> Result<Vec<u8>> {
+    fn map(&mut self, bytes: usize, last: wgpu::SubmissionIndex) -> Result<HostBytes> {
         let gpu = &self.engine.gpu;
         let (promise, slot) = Promise::new();
         let whole = (bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
@@ -122,7 +122,7 @@ impl Held<'_> {
         self.is_mapped = true;
         mapped?;
         let view = self.buffer.get_mapped_range(..whole).map_err(|error| failed(error.to_string()))?;
-        Ok(view[..bytes].to_vec())
+        Ok(HostBytes::copy_of(&view[..bytes]))
     }
 }
 
@@ -150,7 +150,7 @@ impl Drop for InPlace {
 }
 
 impl Future for InPlace {
-    type Output = Result<Vec<u8>>;
+    type Output = Result<HostBytes>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
@@ -170,8 +170,8 @@ impl Future for InPlace {
     }
 }
 
-impl Completion<Vec<u8>> for InPlace {
-    fn wait(mut self: Pin<Box<Self>>) -> Result<Vec<u8>> {
+impl Completion<HostBytes> for InPlace {
+    fn wait(mut self: Pin<Box<Self>>) -> Result<HostBytes> {
         loop {
             self.until.as_mut().wait_here()?;
             let engine = Arc::clone(&self.engine);

@@ -59,7 +59,7 @@ use kiln_array::recording::{BufferId, Recording};
 #[cfg(target_arch = "wasm32")]
 use kiln_array::warm::Report;
 use kiln_array::warm::WarmUp;
-use kiln_array::{Backend, Caps, DeviceInfo, DeviceKind, Pending, Result};
+use kiln_array::{Backend, Caps, DeviceInfo, DeviceKind, HostBytes, Pending, Result};
 
 pub use adapter::{Options, devices};
 pub use times::{KernelTimes, OpenTimes};
@@ -372,7 +372,7 @@ impl Backend for Wgpu {
         self.engine_for_work().run(recording)
     }
 
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         self.engine.read(buffer, bytes)
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use kiln_array::backend::Completion;
-use kiln_array::{Error, ErrorKind, Result};
+use kiln_array::{Error, ErrorKind, HostBytes, Result};
 
 use crate::engine::Engine;
 use crate::error::{Gpu, lock};
@@ -169,7 +169,7 @@ impl Arrival {
     }
 
     /// Copies the bytes out and gives the staging buffer back.
-    fn finish(&mut self, result: Result<()>) -> Result<Vec<u8>> {
+    fn finish(&mut self, result: Result<()>) -> Result<HostBytes> {
         let staging = self.staging.take();
         if let Err(error) = result {
             // Whether the device is lost shows when it is polled; an owner's callback would not tell us.
@@ -179,12 +179,12 @@ impl Arrival {
             return Err(error);
         }
         let Some(staging) = staging else {
-            return Ok(Vec::new());
+            return Ok(HostBytes::default());
         };
         let mapped = (self.bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let bytes = {
             let view = staging.get_mapped_range(..mapped).map_err(|error| failed(error.to_string()))?;
-            view[..self.bytes].to_vec()
+            HostBytes::copy_of(&view[..self.bytes])
         };
         staging.unmap();
         self.engine.staging.put(staging);
@@ -197,7 +197,7 @@ pub(crate) fn failed(message: String) -> Error {
 }
 
 impl Future for Arrival {
-    type Output = Result<Vec<u8>>;
+    type Output = Result<HostBytes>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(result) = self.slot.get_or_wake(cx.waker()) else {
@@ -215,7 +215,7 @@ impl Future for Arrival {
 impl Arrival {
     /// Blocks until the bytes are there.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn wait_here(mut self: Pin<&mut Self>) -> Result<Vec<u8>> {
+    pub(crate) fn wait_here(mut self: Pin<&mut Self>) -> Result<HostBytes> {
         let gpu = &self.engine.gpu;
         let start = std::time::Instant::now();
         let result = loop {
@@ -235,14 +235,14 @@ impl Arrival {
     }
 }
 
-impl Completion<Vec<u8>> for Arrival {
+impl Completion<HostBytes> for Arrival {
     #[cfg(not(target_arch = "wasm32"))]
-    fn wait(mut self: Pin<Box<Self>>) -> Result<Vec<u8>> {
+    fn wait(mut self: Pin<Box<Self>>) -> Result<HostBytes> {
         self.as_mut().wait_here()
     }
 
     #[cfg(target_arch = "wasm32")]
-    fn wait(self: Pin<Box<Self>>) -> Result<Vec<u8>> {
+    fn wait(self: Pin<Box<Self>>) -> Result<HostBytes> {
         Err(failed("a browser cannot block: await the result instead of waiting for it".into()))
     }
 }

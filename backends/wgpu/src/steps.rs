@@ -12,7 +12,7 @@ use kiln_array::recording::{BufferId, Recording};
 use kiln_array::reduce::Reduce;
 use kiln_array::scan::Scan;
 use kiln_array::warm::{Report, WarmUp};
-use kiln_array::{ArrayOps, Backend, Caps, Device, DeviceInfo, Error, ErrorKind, Pending, Result, s};
+use kiln_array::{ArrayOps, Backend, Caps, Device, DeviceInfo, Error, ErrorKind, HostBytes, Pending, Result, s};
 
 use crate::engine::Engine;
 use crate::prewarm::Warming;
@@ -102,7 +102,7 @@ impl Backend for QuietBackend {
         self.engine.submit_awaited(&mut self.engine.state())
     }
 
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         match self.go_on() {
             Ok(()) => self.engine.read(buffer, bytes),
             Err(error) => Pending::ready(Err(error)),

@@ -12,7 +12,7 @@ use kiln_array::kernel::{Access, Family, KernelSpec, Slot};
 use kiln_array::op::BinaryOp;
 use kiln_array::program::{Instr, Program};
 use kiln_array::recording::{BufferId, Dispatch, MAP_GROUP, Operand, Recording, Tiling};
-use kiln_array::{Backend, Dtype};
+use kiln_array::{Backend, Dtype, Element, HostBytes};
 use smallvec::{SmallVec, smallvec};
 
 use crate::compile::{Render, Source};
@@ -123,8 +123,8 @@ fn compute(gpu: &Wgpu, kernel: &Arc<KernelSpec>, a: BufferId, b: BufferId, len: 
     out
 }
 
-fn floats(bytes: Vec<u8>) -> Vec<f32> {
-    bytemuck::pod_collect_to_vec(&bytes)
+fn floats(bytes: HostBytes) -> Vec<f32> {
+    f32::from_bytes(bytes)
 }
 
 fn read(gpu: &Wgpu, buffer: BufferId, len: usize) -> Vec<f32> {

@@ -14,7 +14,7 @@ use kiln_array::backend::{Backend, Caps, DeviceInfo, DeviceKind, Pending};
 use kiln_array::kernel::{KernelKey, KernelSpec};
 use kiln_array::recording::{BufferId, Dispatch as Work, Recording};
 use kiln_array::warm::{Origin, Report, WarmUp, WarmedKernel};
-use kiln_array::{Dtype, ErrorKind, Result};
+use kiln_array::{Dtype, ErrorKind, HostBytes, Result};
 use kiln_shaders::{Binding, GROUP_SIZE, Target, bindings};
 
 use crate::compiler::Build;
@@ -207,7 +207,7 @@ impl Backend for Metal {
         recording.dispatches.iter().try_for_each(|work| self.dispatch(work))
     }
 
-    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<Vec<u8>> {
+    fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         Pending::ready(self.memory(buffer).and_then(|memory| match memory.read(wanted) {
             Some(bytes) => Ok(bytes),
@@ -296,9 +296,9 @@ impl Memory {
         Argument { at: self.at(), bytes: self.bytes, writable }
     }
 
-    fn read(&self, bytes: usize) -> Option<Vec<u8>> {
+    fn read(&self, bytes: usize) -> Option<HostBytes> {
         // SAFETY: within the memory, which no dispatch writes now: it ran before its array was known to anybody.
-        (bytes <= self.bytes).then(|| unsafe { std::slice::from_raw_parts(self.at(), bytes) }.to_vec())
+        (bytes <= self.bytes).then(|| HostBytes::copy_of(unsafe { std::slice::from_raw_parts(self.at(), bytes) }))
     }
 
     /// Whether the guards are as they were.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_array::op::BinaryOp;
 use kiln_array::recording::BufferId;
-use kiln_array::{Backend, Error, ErrorKind};
+use kiln_array::{Backend, Error, ErrorKind, HostBytes};
 
 use super::{binary, compute, device, device_with, dispatch, floats, ramp, read, recording, upload, warm};
 
 #[track_caller]
-fn assert_backend_error(result: Result<Vec<u8>, Error>) {
+fn assert_backend_error(result: Result<HostBytes, Error>) {
     let error = result.expect_err("the work failed");
     assert!(matches!(error.kind(), ErrorKind::Backend { .. }), "{error}");
 }
