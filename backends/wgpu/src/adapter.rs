@@ -16,6 +16,7 @@ use crate::compile::Source;
 use crate::error::lock;
 use crate::params::CHUNK;
 use crate::times::{OpenTimes, Stopwatch};
+use crate::uploads;
 
 /// Which device to open.
 #[derive(Clone, Debug)]
@@ -190,7 +191,7 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
             required_features: features,
             required_limits: adapter.limits(),
             experimental_features: wgpu::ExperimentalFeatures::disabled(),
-            memory_hints: wgpu::MemoryHints::Performance,
+            memory_hints: memory_hints(&infos[at]),
             trace: wgpu::Trace::Off,
         });
         drop(opening);
@@ -204,6 +205,17 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     }
     let reason = if infos.is_empty() { "there is no adapter".to_owned() } else { reasons.join("; ") };
     Err(ErrorKind::NoDevice { wanted: wanted(options), reason }.into())
+}
+
+/// How large the blocks are in which wgpu takes memory from the driver. Where the host has its own memory, drivers pin what both
+/// see when it is taken, a quarter of a millisecond for each MiB, and the first read waits for that: wgpu's usual 64 MiB are
+/// most of a first call. Where memory is shared, blocks hold arrays, too.
+fn memory_hints(info: &wgpu::AdapterInfo) -> wgpu::MemoryHints {
+    if shares_memory(&device_info(info)) {
+        return wgpu::MemoryHints::Performance;
+    }
+    // Of the device's own memory; blocks that both see are half as large.
+    wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: 2 * uploads::BLOCK..256 << 20 }
 }
 
 /// The language in which kernels are handed to a device with these features.

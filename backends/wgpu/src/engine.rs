@@ -25,6 +25,7 @@ use crate::pipelines::{Kernels, Pipelines};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::prewarm::Warming;
 use crate::readback::{Arrival, Staging};
+use crate::uploads::Uploads;
 use crate::worker::Worker;
 
 /// Submissions that may be on their way, and bytes that they may hold, before whoever submits more has to wait.
@@ -41,6 +42,7 @@ pub(crate) struct Engine {
     pub(crate) spin: Duration,
     pub(crate) pipelines: Pipelines,
     pub(crate) staging: Staging,
+    pub(crate) uploads: Uploads,
     pub(crate) worker: Worker,
     pub(crate) state: Mutex<State>,
     /// Buffers that were dropped while somebody had the state's lock.
@@ -99,6 +101,7 @@ impl Engine {
             spin,
             pipelines,
             staging,
+            uploads: Uploads::default(),
             worker,
             state,
             released: Mutex::default(),
@@ -210,6 +213,7 @@ impl Engine {
         let mut writes = std::mem::take(&mut state.batch.writes);
         match &outcome {
             Ok(()) => {
+                self.uploads.submitted(&index);
                 state.last = Some(index.clone());
                 state.in_flight.push_back((index, bytes));
             }

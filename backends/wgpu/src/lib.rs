@@ -7,7 +7,7 @@
 //! | `adapter` | which device, and what planners may know of it |
 //! | `engine`, `batch` | recordings become batches, and batches submissions |
 //! | `bind`, `params` | bind groups of arrays, parameters of dispatches |
-//! | `memory`, `buffers` | allocation and upload; the pool of device memory |
+//! | `memory`, `uploads`, `buffers` | allocation; host data on its way to the device; the pool of device memory |
 //! | `pipelines`, `compile` | kernels, compiled once each; how one is made |
 //! | `prewarm`, `touch`, `steps` | kernels compiled before they are needed; first dispatches, with no work; a first small program |
 //! | [`cache`] | what was compiled, kept on disk |
@@ -48,6 +48,7 @@ mod steps;
 mod times;
 #[cfg(not(target_arch = "wasm32"))]
 mod touch;
+mod uploads;
 mod worker;
 
 use std::fmt;

@@ -1,10 +1,9 @@
 //! Allocating, uploading and releasing: from bytes to a block of the pool.
 //!
-//! What enters: sizes and host data. What leaves: buffer ids. Decided: host data goes through `Queue::write_buffer`,
-//! one copy on the host, which runs before the batch that is being recorded; the block it lands in is one that this
-//! batch does not touch. Neither the creation of an array's buffer nor
-//! the copy happens under the engine's lock. Out of memory,
-//! the pool's free blocks go back to the driver before the error goes to the user.
+//! What enters: sizes and host data. What leaves: buffer ids. Decided: host data goes to the device before the batch that is
+//! being recorded, so the block it lands in is one that this batch does not touch. Neither the creation of an array's
+//! buffer nor the copy happens under the engine's lock. Out of memory, the pool's free blocks go back to the driver before
+//! the error goes to the user.
 
 use kiln_array::recording::BufferId;
 use kiln_array::{Error, ErrorKind, Result};
@@ -34,7 +33,7 @@ impl Engine {
     pub(crate) fn upload(&self, data: &[u8]) -> Result<BufferId> {
         let bytes = data.len() as u64;
         let block = self.block("upload", bytes, true)?;
-        let written = self.gpu.scoped("upload", || write(&self.gpu.queue, &block.buffer, data));
+        let written = self.write(&block.buffer, data);
         let mut state = self.state();
         let id = state.memory.insert(block);
         if let Err(error) = written {
@@ -160,19 +159,6 @@ impl State {
             let kept = dropped.iter().filter(|block| block.batch == number);
             self.batch.bytes += kept.map(|block| block.bytes).sum::<u64>();
         }
-    }
-}
-
-/// Writes `data`, padded to whole words, before everything that is submitted from now on.
-fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, data: &[u8]) {
-    let (words, tail) = data.split_at(data.len() / 4 * 4);
-    if !words.is_empty() {
-        queue.write_buffer(buffer, 0, words);
-    }
-    if !tail.is_empty() {
-        let mut last = [0; 4];
-        last[..tail.len()].copy_from_slice(tail);
-        queue.write_buffer(buffer, words.len() as u64, &last);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod failures;
 mod inplace;
+mod uploads;
 mod work;
 
 use std::ops::Deref;
