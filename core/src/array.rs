@@ -1,4 +1,5 @@
-//! Arrays: values on a device. Views share storage and differ in layout; reads are the only waits.
+//! Arrays: values on a device. Views share storage and differ in layout; only reads wait for
+//! results.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -37,8 +37,9 @@ impl HostBytes {
         &bytemuck::cast_slice(&self.words)[..self.len]
     }
 
-    /// The whole words, as numbers of some kind.
+    /// The whole words, as numbers of one word each.
     pub(crate) fn into_numbers<T: bytemuck::Pod>(mut self) -> Vec<T> {
+        debug_assert_eq!(size_of::<T>(), 4, "a smaller type would lose the tail");
         self.words.truncate(self.len / 4);
         bytemuck::allocation::try_cast_vec(self.words).unwrap_or_else(|(_, words)| bytemuck::pod_collect_to_vec(&words))
     }

@@ -62,6 +62,7 @@ fn main() {
     let ways = [
         ("h12_return_from_main", "return", 0),
         ("h12_exit", "exit", 0),
+        ("h12_exit_after_an_upload", "upload", 0),
         ("h12_panic", "panic", 101),
         ("h12_drop_of_the_device", "drop", 0),
         ("h12_cancel", "cancel", 0),

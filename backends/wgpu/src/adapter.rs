@@ -16,7 +16,6 @@ use crate::compile::Source;
 use crate::error::lock;
 use crate::params::CHUNK;
 use crate::times::{OpenTimes, Stopwatch};
-use crate::uploads;
 
 /// Which device to open.
 #[derive(Clone, Debug)]
@@ -207,15 +206,19 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     Err(ErrorKind::NoDevice { wanted: wanted(options), reason }.into())
 }
 
-/// How large the blocks are in which wgpu takes memory from the driver. Where the host has its own memory, drivers pin what both
-/// see when it is taken, a quarter of a millisecond for each MiB, and the first read waits for that: wgpu's usual 64 MiB are
-/// most of a first call. Where memory is shared, blocks hold arrays, too.
+/// Bytes of the first block of memory that host and device both see, on a device with memory of its own that Kiln opened.
+/// Elsewhere, wgpu's usual size or its owner's choice.
+pub(crate) const FIRST_BLOCK: u64 = 16 << 20;
+
+/// How large the blocks are in which wgpu takes memory from the driver. Some drivers pin what host and device both see when it
+/// is taken, a quarter of a millisecond for each MiB, and the first read waits for that: wgpu's usual 64 MiB are most of a
+/// first call. Where the device has no memory of its own, such blocks hold arrays, too.
 fn memory_hints(info: &wgpu::AdapterInfo) -> wgpu::MemoryHints {
-    if shares_memory(&device_info(info)) {
+    if matches!(info.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu) {
         return wgpu::MemoryHints::Performance;
     }
     // Of the device's own memory; blocks that both see are half as large.
-    wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: 2 * uploads::BLOCK..256 << 20 }
+    wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: 2 * FIRST_BLOCK..256 << 20 }
 }
 
 /// The language in which kernels are handed to a device with these features.

@@ -26,7 +26,8 @@ pub(crate) const MAX_GROUPS: u64 = 65_535;
 pub(crate) struct Batch {
     /// Counts batches; a block notes the last one that touches it.
     pub(crate) number: u64,
-    /// Bytes that the submission will hold until it is done.
+    /// Bytes that are held until the submission is done, those of uploads whose first parts went ahead of it included. Never 0
+    /// after an upload, so that whoever waits submits the rest of it.
     pub(crate) bytes: u64,
     /// Buffers that the dispatches write, for poisoning.
     pub(crate) writes: Vec<BufferId>,

@@ -208,12 +208,13 @@ impl Engine {
         if state.batch.is_empty() {
             return Ok(());
         }
+        let uploaded = self.uploads.submitting();
         let (index, bytes, outcome) = state.batch.submit(&self.gpu);
+        self.uploads.submitted(&self.gpu, uploaded, outcome.is_ok());
         state.submissions += 1;
         let mut writes = std::mem::take(&mut state.batch.writes);
         match &outcome {
             Ok(()) => {
-                self.uploads.submitted(&index);
                 state.last = Some(index.clone());
                 state.in_flight.push_back((index, bytes));
             }
@@ -258,7 +259,7 @@ impl Engine {
         state.readable(id, bytes)?;
         self.submit_awaited(&mut state)?;
         let Some(last) = state.last.clone() else {
-            // Nothing ran yet, so what was uploaded waits for a submission.
+            // Nothing ran yet, so there is no submission that the last part of an upload belongs to.
             drop(state);
             return self.start_read(id, bytes);
         };
@@ -314,11 +315,10 @@ impl Engine {
         }
     }
 
-    /// Waits until everything that was submitted is done.
+    /// Waits until everything that was submitted is done, parts of uploads included.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
-        let last = self.state().last.clone();
-        self.catch_up(last)
+        crate::readback::poll(&self.gpu, wgpu::PollType::wait_indefinitely())
     }
 
     /// Waits for a submission, if there is one to wait for: the device is that far behind. Never under the lock.
