@@ -8,6 +8,7 @@ mod timing;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use kiln::DeviceKind;
 use kiln::prelude::*;
@@ -63,7 +64,35 @@ fn measure(gpu: &Device, sizes: &[usize]) -> Result<(), Box<dyn Error>> {
         }
         println!(" {:>12.2}", rate(host));
     }
+    beside_work(gpu)?;
     println!();
+    Ok(())
+}
+
+/// How long an upload takes that comes behind queued work, and how long that work goes on.
+fn beside_work(gpu: &Device) -> kiln::Result<()> {
+    const WORK: Duration = Duration::from_millis(50);
+    let values = vec![1f32; 1 << 24];
+    let x = gpu.array(&values, values.len())?;
+    let queue = |times: u32| (0..times).try_for_each(|_| (&x + 1.0).eval().map(drop));
+    let timed = |work: &dyn Fn() -> kiln::Result<()>| {
+        let start = Instant::now();
+        work().map(|()| start.elapsed())
+    };
+    let whole = |times| timed(&|| queue(times).and_then(|()| gpu.synchronize().wait()));
+    whole(1)?;
+    let mut times = 1;
+    while times < 1 << 12 && whole(times)? < WORK {
+        times *= 2;
+    }
+    let alone = timed(&|| gpu.array(&values, values.len()).map(drop))?;
+    gpu.synchronize().wait()?;
+    queue(times)?;
+    let work = gpu.synchronize();
+    let upload = timed(&|| gpu.array(&values, values.len()).map(drop))?;
+    let rest = timed(&|| gpu.synchronize().wait())?;
+    work.wait()?;
+    println!("an upload of 64 MiB: {alone:.1?}; behind queued work: {upload:.1?}, the work after that: {rest:.1?}");
     Ok(())
 }
 

@@ -60,6 +60,9 @@ impl Asked {
             println!("not measured: run it with `cargo bench`");
             return Ok(None);
         }
+        if !asked.from.is_empty() && (asked.keep.is_some() || asked.backend.is_some() || !asked.rows.is_empty()) {
+            return Err(format!("--from reports what was measured, whole; {USAGE}"));
+        }
         if asked.rows.is_empty() {
             asked.rows = Row::ALL.to_vec();
         }

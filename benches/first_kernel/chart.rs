@@ -94,7 +94,7 @@ fn bars(measured: &Measured) -> Vec<Bar> {
     measured.rows().into_iter().flat_map(of).collect()
 }
 
-/// Milliseconds, to three digits at most.
+/// Milliseconds, whole ones from ten on.
 fn figure(ms: f64) -> String {
     if ms < 10.0 { format!("{ms:.2}") } else { format!("{ms:.0}") }
 }

@@ -52,13 +52,21 @@ pub(crate) fn all(asked: &Asked) -> Result<Measured, String> {
         };
         let (paired, others): (Vec<_>, Vec<_>) =
             columns.into_iter().partition(|column| row.has_bare() && PAIRED.contains(column));
-        for _ in 0..asked.samples {
-            others.iter().try_for_each(|&column| take(column))?;
-        }
-        for pair in 0..if paired.is_empty() { 0 } else { asked.pairs } {
-            // Each of them is first, second and last as often.
-            let order = (0..paired.len()).map(|at| paired[(at + pair) % paired.len()]);
-            order.into_iter().try_for_each(&mut take)?;
+        let pairs = if paired.is_empty() { 0 } else { asked.pairs };
+        let turns = asked.samples.max(pairs);
+        // So many of the turns, evenly.
+        let is_due = |turn: usize, times: usize| turn * times / turns != (turn + 1) * times / turns;
+        let mut pair = 0;
+        for turn in 0..turns {
+            if is_due(turn, asked.samples) {
+                others.iter().try_for_each(|&column| take(column))?;
+            }
+            if is_due(turn, pairs) {
+                // Each of them is first, second and last as often.
+                let order = (0..paired.len()).map(|at| paired[(at + pair) % paired.len()]);
+                order.into_iter().try_for_each(&mut take)?;
+                pair += 1;
+            }
         }
     }
     Ok(measured)
