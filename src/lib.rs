@@ -87,8 +87,7 @@ pub mod wgpu {
     ///
     /// Work goes to the given queue. The program's error handler and device-lost callback stay as they are. Nothing is kept
     /// and nothing starts by itself; [`Options::open_on`](crate::Options::open_on) does both. wgpu runs callbacks on whatever
-    /// thread polls the device, Kiln's included: a callback must not wait for work of Kiln's, nor make arrays from values
-    /// of the host.
+    /// thread polls the device, Kiln's included: a callback may drop arrays, and must do nothing else with Kiln.
     ///
     /// # Errors
     /// The device's limits are too low for Kiln's kernels.

@@ -119,7 +119,7 @@ pub trait Backend: Any + MaybeSendSync {
     /// Out of memory, above a limit, or the device is lost.
     fn allocate(&self, bytes: u64) -> Result<BufferId>;
 
-    /// A buffer that holds `data`. It may wait for earlier uploads for a moment, but not for results.
+    /// A buffer that holds `data`. It may wait for earlier uploads, for long only where much is under way.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).

@@ -208,18 +208,21 @@ impl Engine {
         if state.batch.is_empty() {
             return Ok(());
         }
-        let uploaded = self.uploads.submitting();
+        let copies = self.uploads.submitting();
         let (index, bytes, outcome) = state.batch.submit(&self.gpu);
-        self.uploads.submitted(&self.gpu, uploaded, outcome.is_ok());
         state.submissions += 1;
         let mut writes = std::mem::take(&mut state.batch.writes);
         match &outcome {
             Ok(()) => {
+                copies.accepted(&self.gpu);
                 state.last = Some(index.clone());
                 state.in_flight.push_back((index, bytes));
             }
             // Nobody must wait for a submission that was refused.
-            Err(error) => writes.iter().for_each(|&id| state.poison(id, error)),
+            Err(error) => {
+                state.batch.bytes += copies.refused();
+                writes.iter().for_each(|&id| state.poison(id, error));
+            }
         }
         // The vector goes back, for its memory.
         writes.clear();
@@ -315,7 +318,7 @@ impl Engine {
         }
     }
 
-    /// Waits until everything that was submitted is done, parts of uploads included.
+    /// Waits until everything that was submitted is done, parts of uploads and an owner's work included.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
         crate::readback::poll(&self.gpu, wgpu::PollType::wait_indefinitely())

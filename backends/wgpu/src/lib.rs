@@ -174,7 +174,7 @@ pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
 /// Its owner keeps it: the handler of uncaptured errors and the device-lost callback are not touched, and dropping
 /// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has. Nothing
 /// is kept and nothing starts by itself. wgpu runs callbacks on whatever thread polls the device, Kiln's threads included:
-/// a callback must not wait for work of Kiln's, nor make arrays from values of the host.
+/// a callback may drop arrays, and must do nothing else with Kiln.
 ///
 /// # Errors
 /// The device's limits are below those of every WebGPU device.

@@ -4,8 +4,8 @@
 //! then on. Decided: wgpu copies what it is given to memory that the device reads, and gives that back when the device has
 //! read it. New memory of that kind can cost more than the copy, so a long upload goes in pieces, and each waits for a moment
 //! until the device is done with earlier ones: what is under way then stays within the first block that wgpu takes of such
-//! memory. Where the device is busy with other work the moment passes, and the upload takes new memory: it never waits for
-//! that work.
+//! memory, on a device that Kiln opened. Where the device is busy with other work the moment passes, and the upload takes new
+//! memory: it does not wait for that work, unless very much is under way.
 
 use std::sync::{Arc, Mutex};
 #[cfg(not(target_arch = "wasm32"))]
@@ -21,13 +21,17 @@ use crate::error::{Gpu, lock};
 pub(crate) const PIECE: usize = 4 << 20;
 
 /// Bytes that should be under way at most. The rest of the block is for parameters.
-pub(crate) const ROOM: u64 = FIRST_BLOCK - PIECE as u64;
+const ROOM: u64 = FIRST_BLOCK - PIECE as u64;
+
+/// Bytes under way from which on an upload waits however long it takes: they hold as much memory.
+#[cfg(not(target_arch = "wasm32"))]
+const MOST: u64 = 512 << 20;
 
 /// Written bytes from which on the device begins to copy: it works while the host writes the next piece.
 const ENOUGH: u64 = PIECE as u64;
 
-/// How long a piece waits for room: as long as new memory for it takes where that takes longest, on a discrete GPU behind
-/// a bus.
+/// How long a whole piece waits for room: as long as new memory for it takes where that takes longest, on a discrete GPU
+/// behind a bus. A smaller one waits a part of it.
 #[cfg(not(target_arch = "wasm32"))]
 const PATIENCE: Duration = Duration::from_micros(640);
 
@@ -46,51 +50,36 @@ pub(crate) struct Counts {
     submitted: u64,
 }
 
+/// Room for a piece that is being written, until it is dropped.
+struct Reserved<'a> {
+    uploads: &'a Uploads,
+    bytes: u64,
+}
+
+/// What a submission takes, until it is done: wgpu drops callbacks that it cannot call.
+pub(crate) struct Submitted {
+    uploads: Uploads,
+    bytes: u64,
+}
+
 impl Uploads {
-    /// Takes room for a piece, if there is some or if it `must` go on without.
-    fn reserve(&self, bytes: usize, must: bool) -> bool {
+    /// Room for a piece, if not more than `most` bytes are under way then.
+    fn reserve(&self, bytes: usize, most: u64) -> Option<Reserved<'_>> {
         let mut counts = lock(&self.0);
-        let all = counts.reserved + counts.written + counts.submitted + bytes as u64;
-        let granted = must || all <= ROOM;
-        if granted {
-            counts.reserved += bytes as u64;
-        }
-        granted
+        let bytes = bytes as u64;
+        let all = counts.reserved + counts.written + counts.submitted + bytes;
+        (all <= most).then(|| {
+            counts.reserved += bytes;
+            Reserved { uploads: self, bytes }
+        })
     }
 
-    /// Notes that a piece was written, or was not and never will be. Returns whether what is there should be submitted.
-    fn wrote(&self, bytes: usize, is_written: bool) -> bool {
-        let mut counts = lock(&self.0);
-        counts.reserved -= bytes as u64;
-        if is_written {
-            counts.written += bytes as u64;
-        }
-        counts.written >= ENOUGH
-    }
-
-    /// Notes that a submission is about to take what was written. Returns how much, for [`submitted`](Self::submitted).
-    pub(crate) fn submitting(&self) -> u64 {
+    /// What was written so far, for a submission that is about to be made.
+    pub(crate) fn submitting(&self) -> Submitted {
         let mut counts = lock(&self.0);
         let bytes = std::mem::take(&mut counts.written);
         counts.submitted += bytes;
-        bytes
-    }
-
-    /// Notes how that submission went. Where it was refused, wgpu keeps the copies for the next.
-    pub(crate) fn submitted(&self, gpu: &Gpu, bytes: u64, is_accepted: bool) {
-        if bytes == 0 {
-            return;
-        }
-        let done = {
-            let counts = self.0.clone();
-            move || lock(&counts).submitted -= bytes
-        };
-        if is_accepted {
-            gpu.queue.on_submitted_work_done(done);
-        } else {
-            done();
-            lock(&self.0).written += bytes;
-        }
+        Submitted { uploads: self.clone(), bytes }
     }
 
     #[cfg(test)]
@@ -99,43 +88,98 @@ impl Uploads {
     }
 }
 
+impl Reserved<'_> {
+    /// The piece was written. Returns whether what is there should be submitted.
+    fn wrote(self) -> bool {
+        let mut counts = lock(&self.uploads.0);
+        counts.written += self.bytes;
+        counts.written >= ENOUGH
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        lock(&self.uploads.0).reserved -= self.bytes;
+    }
+}
+
+impl Submitted {
+    /// The submission was made just now: it lasts until that is done.
+    pub(crate) fn accepted(self, gpu: &Gpu) {
+        if self.bytes > 0 {
+            gpu.queue.on_submitted_work_done(move || drop(self));
+        }
+    }
+
+    /// The submission was refused, so wgpu keeps the copies for the next one. Returns how many bytes they have.
+    pub(crate) fn refused(self) -> u64 {
+        lock(&self.uploads.0).written += self.bytes;
+        self.bytes
+    }
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        lock(&self.uploads.0).submitted -= self.bytes;
+    }
+}
+
 impl Engine {
     /// Writes `data`, padded to whole words, before everything that is submitted from now on.
     pub(crate) fn write(&self, buffer: &wgpu::Buffer, data: &[u8]) -> Result<()> {
         let mut patient = true;
         for (piece, at) in data.chunks(PIECE).zip((0..).step_by(PIECE)) {
-            self.make_room(piece.len(), &mut patient)?;
-            let written = self.gpu.scoped("upload", || write_piece(&self.gpu.queue, buffer, at, piece));
-            if self.uploads.wrote(piece.len(), written.is_ok()) {
+            let room = self.room_for(piece.len(), &mut patient)?;
+            self.gpu.scoped("upload", || write_piece(&self.gpu.queue, buffer, at, piece))?;
+            if room.is_some_and(Reserved::wrote) {
                 // Nothing of the batch that is being recorded: only what was written.
-                let bytes = self.uploads.submitting();
-                let submitted = self.gpu.scoped("upload", || self.gpu.queue.submit([]));
-                self.uploads.submitted(&self.gpu, bytes, submitted.is_ok());
-                submitted?;
+                let copies = self.uploads.submitting();
+                match self.gpu.scoped("upload", || self.gpu.queue.submit([])) {
+                    Ok(_) => copies.accepted(&self.gpu),
+                    Err(error) => {
+                        copies.refused();
+                        return Err(error);
+                    }
+                }
             }
-            written?;
         }
         Ok(())
     }
 
-    /// Takes room for a piece, as soon as there is some. Who waited in vain once is no longer `patient`.
+    /// Room for a piece, as soon as there is some. Who waited in vain once is no longer `patient`.
     #[cfg(not(target_arch = "wasm32"))]
-    fn make_room(&self, bytes: usize, patient: &mut bool) -> Result<()> {
+    fn room_for(&self, bytes: usize, patient: &mut bool) -> Result<Option<Reserved<'_>>> {
         let start = Instant::now();
-        while !self.uploads.reserve(bytes, !*patient) {
+        let patience = PATIENCE.mul_f64(bytes as f64 / PIECE as f64);
+        loop {
+            if let Some(room) = self.uploads.reserve(bytes, ROOM) {
+                return Ok(Some(room));
+            }
+            if !*patient || start.elapsed() >= patience {
+                break;
+            }
             crate::readback::poll(&self.gpu, wgpu::PollType::Poll)?;
-            *patient = start.elapsed() < PATIENCE;
-            std::hint::spin_loop();
+            // A software GPU copies on the host's cores.
+            if self.spin.is_zero() {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
         }
-        Ok(())
+        *patient = false;
+        if let Some(room) = self.uploads.reserve(bytes, MOST) {
+            return Ok(Some(room));
+        }
+        self.wait_until_idle()?;
+        Ok(self.uploads.reserve(bytes, u64::MAX))
     }
 
     /// A browser cannot wait, and has its own ways.
     #[cfg(target_arch = "wasm32")]
     #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-    fn make_room(&self, bytes: usize, patient: &mut bool) -> Result<()> {
-        *patient = self.uploads.reserve(bytes, true);
-        Ok(())
+    fn room_for(&self, bytes: usize, patient: &mut bool) -> Result<Option<Reserved<'_>>> {
+        *patient = self.uploads.reserve(bytes, ROOM).is_some();
+        Ok(self.uploads.reserve(bytes, u64::MAX))
     }
 }
 
@@ -156,17 +200,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_for_so_much_unless_it_must_be() {
+    fn there_is_room_for_so_much_until_it_is_copied() {
         let uploads = Uploads::default();
-        let pieces = (0..).take_while(|_| uploads.reserve(PIECE, false)).count();
-        assert_eq!(pieces as u64, ROOM / PIECE as u64);
-        assert!(!uploads.reserve(1, false) && uploads.reserve(1, true));
-        assert!(!uploads.wrote(1, false), "nothing was written");
-        assert!(uploads.wrote(PIECE, true), "a piece is enough");
-        assert_eq!(uploads.submitting(), PIECE as u64);
-        assert_eq!(uploads.submitting(), 0, "it is part of one submission");
-        let counts = Counts { reserved: ROOM - PIECE as u64, written: 0, submitted: PIECE as u64 };
-        assert_eq!(uploads.counts(), counts);
-        assert!(!uploads.reserve(1, false), "it is not copied yet");
+        let pieces: Vec<_> = std::iter::from_fn(|| uploads.reserve(PIECE, ROOM)).collect();
+        assert_eq!(pieces.len() as u64, ROOM / PIECE as u64);
+        assert!(uploads.reserve(1, ROOM).is_none());
+        drop(uploads.reserve(1, u64::MAX).expect("any is too few bytes for that"));
+        assert_eq!(
+            uploads.counts(),
+            Counts { reserved: ROOM, ..Counts::default() },
+            "what was not written is given back"
+        );
+        assert!(pieces.into_iter().all(Reserved::wrote), "a piece is enough");
+        let copies = uploads.submitting();
+        assert_eq!(uploads.submitting().bytes, 0, "it is part of one submission");
+        assert_eq!(copies.refused(), ROOM);
+        assert_eq!(uploads.counts(), Counts { written: ROOM, ..Counts::default() });
+        let copies = uploads.submitting();
+        assert_eq!(uploads.counts(), Counts { submitted: ROOM, ..Counts::default() });
+        assert!(uploads.reserve(1, ROOM).is_none(), "it is not copied yet");
+        drop(copies);
+        assert_eq!(uploads.counts(), Counts::default());
     }
 }

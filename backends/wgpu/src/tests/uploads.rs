@@ -99,19 +99,24 @@ fn pieces_do_not_overtake_recorded_work_on_a_reused_buffer() {
 fn uploads_end_when_the_device_goes() {
     let Some(gpu) = device() else { return };
     let data = noise(6 * PIECE);
+    let (began, begun) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let uploads = scope.spawn(|| {
+        let (gpu, data) = (&gpu, &data);
+        let uploads = scope.spawn(move || {
             // Until it is gone.
             loop {
-                match gpu.upload(&data) {
+                match gpu.upload(data) {
                     Ok(buffer) => gpu.release(buffer),
                     Err(error) => return error,
                 }
+                let _ = began.send(());
             }
         });
-        std::thread::sleep(Duration::from_millis(20));
+        begun.recv().expect("there is memory");
         gpu.device().destroy();
         drop(uploads.join().expect("it ends, with an error"));
-        assert!(matches!(gpu.upload(&data).map_err(|error| error.kind().clone()), Err(ErrorKind::DeviceLost { .. })));
+        // It is known from here on.
+        drop(gpu.synchronize().wait());
+        assert!(matches!(gpu.upload(data).map_err(|error| error.kind().clone()), Err(ErrorKind::DeviceLost { .. })));
     });
 }
