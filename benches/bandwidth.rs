@@ -17,18 +17,7 @@ use kiln::prelude::*;
 use peers::Peers;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bandwidth: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
-    let Some(asked) = devices::asked()? else { return Ok(()) };
-    asked.devices.iter().try_for_each(|gpu| measure(gpu, asked.n))
+    devices::run("bandwidth", measure)
 }
 
 /// An operation: its name, the bytes that it must move per element, whether it only reads, and how to record it once.

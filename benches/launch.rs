@@ -12,18 +12,7 @@ use std::time::Instant;
 use kiln::prelude::*;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("launch: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
-    let Some(asked) = devices::asked()? else { return Ok(()) };
-    asked.devices.iter().try_for_each(|gpu| measure(gpu, asked.n.unwrap_or(64)))
+    devices::run("launch", |gpu, n| measure(gpu, n.unwrap_or(64)))
 }
 
 fn measure(gpu: &Device, n: usize) -> Result<(), Box<dyn Error>> {

@@ -18,19 +18,7 @@ use kiln::wgpu;
 const SIZES: [usize; 7] = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("transfer: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
-    let Some(asked) = devices::asked()? else { return Ok(()) };
-    let sizes = asked.n.map_or(SIZES.to_vec(), |n| vec![n]);
-    asked.devices.iter().try_for_each(|gpu| measure(gpu, &sizes))
+    devices::run("transfer", |gpu, n| measure(gpu, &n.map_or(SIZES.to_vec(), |n| vec![n])))
 }
 
 fn measure(gpu: &Device, sizes: &[usize]) -> Result<(), Box<dyn Error>> {

@@ -1,17 +1,35 @@
-//! The command line of the benches: which devices to measure.
+//! The command line of the benches: which devices to measure, one after the other.
+
+use std::error::Error;
+use std::process::ExitCode;
 
 use kiln::{Backend, Device, DeviceKind, Options};
 
 /// What the command line asks for.
-pub(crate) struct Asked {
+struct Asked {
     /// The devices named, or the one that Kiln opens and the CPU.
-    pub(crate) devices: Vec<Device>,
+    devices: Vec<Device>,
     /// Elements of an array.
-    pub(crate) n: Option<usize>,
+    n: Option<usize>,
+}
+
+/// What `bench` does: measures each device, with so many elements if some are asked for.
+pub(crate) fn run(bench: &str, measure: impl Fn(&Device, Option<usize>) -> Result<(), Box<dyn Error>>) -> ExitCode {
+    let all = || -> Result<(), Box<dyn Error>> {
+        let Some(asked) = asked()? else { return Ok(()) };
+        asked.devices.iter().try_for_each(|gpu| measure(gpu, asked.n))
+    };
+    match all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{bench}: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Reads the command line. `None` unless `cargo bench` runs the program: there is nothing to test.
-pub(crate) fn asked() -> Result<Option<Asked>, String> {
+fn asked() -> Result<Option<Asked>, String> {
     const USAGE: &str = "there are --n ELEMENTS and --backend cpu|vulkan|metal|dx12";
     let mut args = std::env::args().skip(1);
     let (mut devices, mut n, mut measured) = (Vec::new(), None, false);

@@ -164,11 +164,12 @@ fn ending() -> Result<()> {
         (None, kiln::rehearse(rehearsed))
     };
     std::thread::sleep(Duration::from_millis(number("JOB_WAIT", 0) as u64));
-    let device = if way == "upload" { Some(device.map_or_else(kiln::open, Ok)?) } else { device };
-    let values = vec![1f32; 1 << 23];
-    // Parts of it are submitted before anything asks for them.
-    let uploaded = device.as_ref().filter(|_| way == "upload").map(|device| device.array(&values, values.len()));
-    let _uploaded = uploaded.transpose()?;
+    let device = if way == "upload" && device.is_none() { Some(kiln::open()?) } else { device };
+    let _uploaded = match &device {
+        // Parts of it are submitted before anything asks for them.
+        Some(device) if way == "upload" => Some(device.array(&vec![1f32; 1 << 23], 1 << 23)?),
+        _ => None,
+    };
     fact("done", 1);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     fact("ending", now.as_micros());

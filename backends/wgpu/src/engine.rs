@@ -30,7 +30,7 @@ use crate::worker::Worker;
 
 /// Submissions that may be on their way, and bytes that they may hold, before whoever submits more has to wait.
 const IN_FLIGHT: usize = 16;
-const IN_FLIGHT_BYTES: u64 = 512 << 20;
+pub(crate) const IN_FLIGHT_BYTES: u64 = 512 << 20;
 
 /// An open device with everything on it.
 pub(crate) struct Engine {

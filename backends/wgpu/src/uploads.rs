@@ -13,19 +13,20 @@ use std::time::{Duration, Instant};
 
 use kiln_array::Result;
 
+#[cfg(not(target_arch = "wasm32"))]
 use crate::adapter::FIRST_BLOCK;
 use crate::engine::Engine;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::engine::IN_FLIGHT_BYTES;
 use crate::error::{Gpu, lock};
 
 /// Bytes of a piece; whole words.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// Bytes that should be under way at most. The rest of the block is for parameters.
-const ROOM: u64 = FIRST_BLOCK - PIECE as u64;
-
-/// Bytes under way from which on an upload waits however long it takes: they hold as much memory.
+/// Bytes that should be under way at most; the rest of the block is for parameters. From `IN_FLIGHT_BYTES` on an upload waits
+/// however long it takes.
 #[cfg(not(target_arch = "wasm32"))]
-const MOST: u64 = 512 << 20;
+const ROOM: u64 = FIRST_BLOCK - PIECE as u64;
 
 /// Written bytes from which on the device begins to copy: it works while the host writes the next piece.
 const ENOUGH: u64 = PIECE as u64;
@@ -167,7 +168,7 @@ impl Engine {
             }
         }
         *patient = false;
-        if let Some(room) = self.uploads.reserve(bytes, MOST) {
+        if let Some(room) = self.uploads.reserve(bytes, IN_FLIGHT_BYTES) {
             return Ok(Some(room));
         }
         self.wait_until_idle()?;
@@ -177,8 +178,7 @@ impl Engine {
     /// A browser cannot wait, and has its own ways.
     #[cfg(target_arch = "wasm32")]
     #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-    fn room_for(&self, bytes: usize, patient: &mut bool) -> Result<Option<Reserved<'_>>> {
-        *patient = self.uploads.reserve(bytes, ROOM).is_some();
+    fn room_for(&self, bytes: usize, _: &mut bool) -> Result<Option<Reserved<'_>>> {
         Ok(self.uploads.reserve(bytes, u64::MAX))
     }
 }
