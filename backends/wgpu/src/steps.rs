@@ -14,6 +14,7 @@ use kiln_array::scan::Scan;
 use kiln_array::warm::{Report, WarmUp};
 use kiln_array::{ArrayOps, Backend, Caps, Device, DeviceInfo, Error, ErrorKind, HostBytes, Pending, Result, s};
 
+use crate::adapter::has_own_memory;
 use crate::engine::Engine;
 use crate::prewarm::Warming;
 
@@ -26,8 +27,10 @@ impl Engine {
         self: &Arc<Self>,
         wanted: impl Fn(&Warming) -> bool + Send + Sync + 'static,
     ) -> Result<()> {
+        // The steps upload less than there is room for where their copies are soon done.
+        let room = if has_own_memory(self.info.kind) { self.touch_room(|| wanted(&self.warming)) } else { Ok(()) };
         let device = Device::new(Arc::new(QuietBackend { engine: Arc::clone(self), wanted: Box::new(wanted) }));
-        let outcome = steps(&device).inspect_err(|error| self.gpu.health.tell_again(error));
+        let outcome = room.and_then(|()| steps(&device)).inspect_err(|error| self.gpu.health.tell_again(error));
         // Where they ended early, what they submitted may still run, in the driver's threads where the GPU is software: then
         // nobody else knows of it.
         self.wait_until_idle().and(outcome)

@@ -147,6 +147,26 @@ impl Engine {
         Ok(())
     }
 
+    /// Writes once to all the memory that uploads go through, as long as it is `wanted`: the first write to a page of it can
+    /// cost more than the copy.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn touch_room(&self, wanted: impl Fn() -> bool) -> Result<()> {
+        // Held until the end, so that each is another part of it.
+        let mut parts = Vec::new();
+        while ((parts.len() + 1) * PIECE) as u64 <= ROOM && wanted() {
+            // wgpu fills what it maps with zeros.
+            parts.push(self.gpu.scoped("warm up", || {
+                self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                    label: Some("kiln.room"),
+                    size: PIECE as u64,
+                    usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+                    mapped_at_creation: true,
+                })
+            })?);
+        }
+        Ok(())
+    }
+
     /// Room for a piece, as soon as there is some. Who waited in vain once is no longer `patient`.
     #[cfg(not(target_arch = "wasm32"))]
     fn room_for(&self, bytes: usize, patient: &mut bool) -> Result<Option<Reserved<'_>>> {

@@ -1,5 +1,6 @@
 //! Uploads of many pieces, of few bytes, of several threads, and on a device that goes.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_array::{Backend, ErrorKind};
@@ -53,6 +54,23 @@ fn small_uploads_are_counted_until_they_are_copied() {
             gpu.synchronize().wait().expect("the device works");
         }
     }
+    assert_nothing_under_way(&gpu);
+}
+
+#[test]
+fn memory_is_touched_as_long_as_that_is_wanted() {
+    let Some(gpu) = device() else { return };
+    let asked = AtomicUsize::new(0);
+    for (limit, all) in [(0, 1), (2, 3), (usize::MAX, 3)] {
+        asked.store(0, Ordering::Relaxed);
+        let wanted = || asked.fetch_add(1, Ordering::Relaxed) < limit;
+        gpu.engine.touch_room(wanted).expect("there is memory");
+        assert_eq!(asked.load(Ordering::Relaxed), all, "of {limit}");
+    }
+    let data = noise(PIECE);
+    let buffer = gpu.upload(&data).expect("there is memory");
+    assert!(gpu.read(buffer, PIECE as u64).wait().expect("it was uploaded").as_bytes() == data);
+    gpu.release(buffer);
     assert_nothing_under_way(&gpu);
 }
 
