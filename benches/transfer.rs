@@ -52,36 +52,78 @@ fn measure(gpu: &Device, sizes: &[usize]) -> Result<(), Box<dyn Error>> {
         }
         println!(" {:>12.2}", rate(host));
     }
+    after_a_pause(gpu)?;
     beside_work(gpu)?;
     println!();
     Ok(())
 }
 
-/// How long an upload takes that comes behind queued work, and how long that work goes on.
+/// How much longer an upload takes that comes after a pause, and a copy on the host, which knows of no device.
+fn after_a_pause(gpu: &Device) -> kiln::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(30);
+    const TIMES: usize = 30;
+    let values = vec![1f32; 1 << 20];
+    let mut copy = vec![0f32; values.len()];
+    let mut upload = || {
+        let start = Instant::now();
+        let array = gpu.array(&values, values.len())?;
+        let taken = start.elapsed();
+        drop(array);
+        gpu.synchronize().wait().map(|()| taken)
+    };
+    let mut on_host = || {
+        let start = Instant::now();
+        copy.copy_from_slice(std::hint::black_box(&values));
+        std::hint::black_box(&copy);
+        Ok(start.elapsed())
+    };
+    let one_by_one = |what: &mut dyn FnMut() -> kiln::Result<Duration>, pause: Duration| {
+        let times = (0..TIMES).map(|_| {
+            std::thread::sleep(pause);
+            what()
+        });
+        times
+            .collect::<kiln::Result<Vec<_>>>()
+            .map(|times| timing::median(times.iter().map(Duration::as_secs_f64).collect()))
+    };
+    for (name, what) in [("an upload", &mut upload as &mut dyn FnMut() -> _), ("a copy on the host", &mut on_host)] {
+        let (at_once, paused) = (one_by_one(what, Duration::ZERO)?, one_by_one(what, PAUSE)?);
+        let (at_once, paused) = (Duration::from_secs_f64(at_once), Duration::from_secs_f64(paused));
+        println!("{name} of 4 MiB: {at_once:.0?} one after the other, {paused:.0?} after a pause of {PAUSE:?} each");
+    }
+    Ok(())
+}
+
+/// How long an upload takes that comes behind queued work, with what is left of that work without an upload and after it.
 fn beside_work(gpu: &Device) -> kiln::Result<()> {
     const WORK: Duration = Duration::from_millis(20);
     let values = vec![1f32; 1 << 24];
     let x = gpu.array(&values, values.len())?;
-    let queue = |times: u32| (0..times).try_for_each(|_| (&x + 1.0).eval().map(drop));
+    let queue = |times: u32| (0..times).try_for_each(|_| (&x + 1.0).eval().map(drop)).map(|()| gpu.synchronize());
     let timed = |work: &dyn Fn() -> kiln::Result<()>| {
         let start = Instant::now();
         work().map(|()| start.elapsed())
     };
-    let whole = |times| timed(&|| queue(times).and_then(|()| gpu.synchronize().wait()));
-    whole(1)?;
-    let mut times = 1;
-    while times < 1 << 12 && whole(times)? < WORK {
+    let upload = || timed(&|| gpu.array(&values, values.len()).map(drop));
+    let left_of = |work: kiln::Pending<()>| {
+        let start = Instant::now();
+        work.wait().map(|()| start.elapsed())
+    };
+    left_of(queue(1)?)?;
+    // A device takes so much and makes the host wait for the rest.
+    let (mut times, mut left) = (1, Duration::ZERO);
+    while times < 1 << 12 && left < WORK {
         times *= 2;
+        left = left_of(queue(times)?)?;
     }
-    let alone = timed(&|| gpu.array(&values, values.len()).map(drop))?;
+    let alone = upload()?;
     gpu.synchronize().wait()?;
-    queue(times)?;
-    let work = gpu.synchronize();
-    let upload = timed(&|| gpu.array(&values, values.len()).map(drop))?;
-    let start = Instant::now();
-    work.wait()?;
-    let rest = start.elapsed();
-    println!("an upload of 64 MiB: {alone:.1?}; behind queued work: {upload:.1?}, the work after that: {rest:.1?}");
+    let work = queue(times)?;
+    let behind = upload()?;
+    let after = left_of(work)?;
+    println!(
+        "an upload of 64 MiB: {alone:.1?}; behind {left:.1?} of queued work: {behind:.1?}, {after:.1?} of it then left"
+    );
     Ok(())
 }
 
@@ -120,18 +162,18 @@ impl Ours<'_> {
     }
 }
 
-/// The same by hand: one buffer on the device, one for reads, made once.
+/// The same by hand, from the same memory: one buffer on the device, one for reads, made once.
 struct Plain<'a> {
     device: &'a wgpu::Device,
     queue: &'a wgpu::Queue,
-    bytes: Vec<u8>,
+    bytes: &'a [u8],
     buffer: wgpu::Buffer,
     staging: wgpu::Buffer,
 }
 
 impl<'a> Plain<'a> {
-    fn new(device: &'a wgpu::Device, queue: &'a wgpu::Queue, values: &[f32]) -> Self {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    fn new(device: &'a wgpu::Device, queue: &'a wgpu::Queue, values: &'a [f32]) -> Self {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
         let buffer = |usage| {
             let size = bytes.len() as u64;
             device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false })
@@ -139,7 +181,7 @@ impl<'a> Plain<'a> {
         let (to, from) = (wgpu::BufferUsages::COPY_DST, wgpu::BufferUsages::COPY_SRC);
         let (buffer, staging) =
             (buffer(wgpu::BufferUsages::STORAGE | to | from), buffer(wgpu::BufferUsages::MAP_READ | to));
-        queue.write_buffer(&buffer, 0, &bytes);
+        queue.write_buffer(&buffer, 0, bytes);
         Self { device, queue, bytes, buffer, staging }
     }
 
@@ -149,7 +191,7 @@ impl<'a> Plain<'a> {
 
     fn uploads(&self, count: usize) -> Result<(), String> {
         for _ in 0..count {
-            self.queue.write_buffer(&self.buffer, 0, &self.bytes);
+            self.queue.write_buffer(&self.buffer, 0, self.bytes);
             self.queue.submit([]);
             // What was copied is free again.
             self.device.poll(wgpu::PollType::Poll).map_err(|error| error.to_string())?;
@@ -165,9 +207,8 @@ impl<'a> Plain<'a> {
             self.staging.map_async(wgpu::MapMode::Read, .., |_| {});
             self.wait()?;
             let view = self.staging.get_mapped_range(..).map_err(|error| error.to_string())?;
-            let values: Vec<f32> =
-                view.chunks_exact(4).map(|word| word.try_into().map_or(0.0, f32::from_le_bytes)).collect();
-            std::hint::black_box(values);
+            let values: &[f32] = bytemuck::try_cast_slice(&view).map_err(|error| error.to_string())?;
+            std::hint::black_box(values.to_vec());
             drop(view);
             self.staging.unmap();
         }
