@@ -53,7 +53,9 @@ fn measure(gpu: &Device, sizes: &[usize]) -> Result<(), Box<dyn Error>> {
         println!(" {:>12.2}", rate(host));
     }
     after_a_pause(gpu)?;
-    beside_work(gpu)?;
+    if info.kind != DeviceKind::Cpu {
+        beside_work(gpu)?;
+    }
     println!();
     Ok(())
 }

@@ -214,16 +214,17 @@ pub(crate) const FIRST_BLOCK: u64 = 16 << 20;
 /// is taken, a quarter of a millisecond for each MiB, and the first read waits for that: wgpu's usual 64 MiB are most of a
 /// first call. Where the device has no memory of its own, such blocks hold arrays, too.
 fn memory_hints(info: &wgpu::AdapterInfo) -> wgpu::MemoryHints {
-    if !has_own_memory(kind(info)) {
+    if !has_host_blocks(&device_info(info)) {
         return wgpu::MemoryHints::Performance;
     }
     // Of the device's own memory; blocks that both see are half as large.
     wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: 2 * FIRST_BLOCK..256 << 20 }
 }
 
-/// Whether a device of that kind has memory that is not the host's.
-pub(crate) fn has_own_memory(kind: DeviceKind) -> bool {
-    matches!(kind, DeviceKind::DiscreteGpu | DeviceKind::OtherGpu)
+/// Whether wgpu cuts what host and device both see from blocks that hold no arrays: the device has memory of its own, and
+/// the API leaves memory to wgpu.
+pub(crate) fn has_host_blocks(info: &DeviceInfo) -> bool {
+    matches!(info.kind, DeviceKind::DiscreteGpu | DeviceKind::OtherGpu) && matches!(info.backend, "vulkan" | "dx12")
 }
 
 /// The language in which kernels are handed to a device with these features.
@@ -330,6 +331,12 @@ pub(crate) fn shares_memory(info: &DeviceInfo) -> bool {
 
 /// Kiln's words for an adapter.
 pub(crate) fn device_info(info: &wgpu::AdapterInfo) -> DeviceInfo {
+    let kind = match info.device_type {
+        wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
+        wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
+        wgpu::DeviceType::Cpu => DeviceKind::SoftwareGpu,
+        wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => DeviceKind::OtherGpu,
+    };
     let backend = match info.backend {
         wgpu::Backend::Vulkan => "vulkan",
         wgpu::Backend::Metal => "metal",
@@ -340,16 +347,7 @@ pub(crate) fn device_info(info: &wgpu::AdapterInfo) -> DeviceInfo {
     };
     let name = if info.name.is_empty() { format!("{backend} adapter") } else { info.name.clone() };
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-    DeviceInfo { name, backend, kind: kind(info), driver }
-}
-
-fn kind(info: &wgpu::AdapterInfo) -> DeviceKind {
-    match info.device_type {
-        wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
-        wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
-        wgpu::DeviceType::Cpu => DeviceKind::SoftwareGpu,
-        wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => DeviceKind::OtherGpu,
-    }
+    DeviceInfo { name, backend, kind, driver }
 }
 
 /// How many arrays one kernel can have.

@@ -1,5 +1,5 @@
 //! The device's first steps: a small program that nobody asked for, so that the program's own finds memory, bind groups,
-//! parameters, command buffers and the way back at hand.
+//! parameters, command buffers and the way back at hand. Before it, the memory that uploads go through is written to once.
 //!
 //! What enters: a device that the program has not used yet. What leaves: free memory in the pools. Decided: the steps take
 //! the way of any program, through arrays and plans, on a backend that does not count as the program's use, and fails as soon
@@ -14,7 +14,7 @@ use kiln_array::scan::Scan;
 use kiln_array::warm::{Report, WarmUp};
 use kiln_array::{ArrayOps, Backend, Caps, Device, DeviceInfo, Error, ErrorKind, HostBytes, Pending, Result, s};
 
-use crate::adapter::has_own_memory;
+use crate::adapter::has_host_blocks;
 use crate::engine::Engine;
 use crate::prewarm::Warming;
 
@@ -22,15 +22,19 @@ use crate::prewarm::Warming;
 const SIDE: usize = 1000;
 
 impl Engine {
-    /// Uploads, computes, waits and reads, as long as they are `wanted`.
+    /// Touches memory, uploads, computes, waits and reads, as long as that is `wanted`.
     pub(crate) fn first_steps(
         self: &Arc<Self>,
         wanted: impl Fn(&Warming) -> bool + Send + Sync + 'static,
     ) -> Result<()> {
-        // The steps upload less than there is room for where their copies are soon done.
-        let room = if has_own_memory(self.info.kind) { self.touch_room(|| wanted(&self.warming)) } else { Ok(()) };
+        // If the device has copied the first upload before the third begins, both go through the same memory, so the steps
+        // alone would leave some of it unwritten.
+        let touched = if has_host_blocks(&self.info) { self.touch_room(|| wanted(&self.warming)) } else { Ok(()) };
+        if let Err(error) = touched {
+            log::debug!("kiln: the memory of uploads: {error}");
+        }
         let device = Device::new(Arc::new(QuietBackend { engine: Arc::clone(self), wanted: Box::new(wanted) }));
-        let outcome = room.and_then(|()| steps(&device)).inspect_err(|error| self.gpu.health.tell_again(error));
+        let outcome = steps(&device).inspect_err(|error| self.gpu.health.tell_again(error));
         // Where they ended early, what they submitted may still run, in the driver's threads where the GPU is software: then
         // nobody else knows of it.
         self.wait_until_idle().and(outcome)

@@ -36,6 +36,10 @@ const ENOUGH: u64 = PIECE as u64;
 #[cfg(not(target_arch = "wasm32"))]
 const PATIENCE: Duration = Duration::from_micros(640);
 
+/// Bytes that are touched at a time: an upload that comes meanwhile waits for no more.
+#[cfg(not(target_arch = "wasm32"))]
+const TOUCHED: usize = 1 << 20;
+
 /// How much is under way.
 #[derive(Clone, Default)]
 pub(crate) struct Uploads(Arc<Mutex<Counts>>);
@@ -147,22 +151,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes once to all the memory that uploads go through, as long as it is `wanted`: the first write to a page of it can
+    /// Writes once to as much memory as uploads have room for, as long as it is `wanted`: the first write to a page of it can
     /// cost more than the copy.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn touch_room(&self, wanted: impl Fn() -> bool) -> Result<()> {
-        // Held until the end, so that each is another part of it.
+        // All at the same time, so that each is another part of the memory. An upload that comes meanwhile waits for room
+        // as always; each buffer goes before its room is given back.
         let mut parts = Vec::new();
-        while ((parts.len() + 1) * PIECE) as u64 <= ROOM && wanted() {
+        while wanted() {
+            let Some(room) = self.uploads.reserve(TOUCHED, ROOM) else { break };
             // wgpu fills what it maps with zeros.
-            parts.push(self.gpu.scoped("warm up", || {
+            let buffer = self.gpu.scoped("warm up", || {
                 self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
                     label: Some("kiln.room"),
-                    size: PIECE as u64,
+                    size: TOUCHED as u64,
                     usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
                     mapped_at_creation: true,
                 })
-            })?);
+            })?;
+            parts.push((buffer, room));
         }
         Ok(())
     }

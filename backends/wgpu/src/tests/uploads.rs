@@ -58,19 +58,33 @@ fn small_uploads_are_counted_until_they_are_copied() {
 }
 
 #[test]
-fn memory_is_touched_as_long_as_that_is_wanted() {
+fn memory_is_touched_as_long_as_that_is_wanted_and_there_is_room() {
     let Some(gpu) = device() else { return };
     let asked = AtomicUsize::new(0);
-    for (limit, all) in [(0, 1), (2, 3), (usize::MAX, 3)] {
+    let touch = |limit| {
         asked.store(0, Ordering::Relaxed);
-        let wanted = || asked.fetch_add(1, Ordering::Relaxed) < limit;
-        gpu.engine.touch_room(wanted).expect("there is memory");
-        assert_eq!(asked.load(Ordering::Relaxed), all, "of {limit}");
-    }
+        gpu.engine.touch_room(|| asked.fetch_add(1, Ordering::Relaxed) < limit).expect("there is memory");
+        assert_eq!(gpu.engine.uploads.counts(), Counts::default(), "what was touched is free again");
+        asked.load(Ordering::Relaxed)
+    };
+    assert_eq!((touch(0), touch(2)), (1, 3));
+    let all = touch(usize::MAX);
+    assert!(all > 3, "{all}");
+    // An upload in between finds no room, and arrives all the same.
     let data = noise(PIECE);
-    let buffer = gpu.upload(&data).expect("there is memory");
-    assert!(gpu.read(buffer, PIECE as u64).wait().expect("it was uploaded").as_bytes() == data);
-    gpu.release(buffer);
+    let held = AtomicUsize::new(0);
+    gpu.engine
+        .touch_room(|| {
+            if held.fetch_add(1, Ordering::Relaxed) + 1 == all {
+                let buffer = gpu.upload(&data).expect("there is memory");
+                let arrived = gpu.read(buffer, PIECE as u64).wait().expect("it was uploaded");
+                assert!(arrived.as_bytes() == data);
+                gpu.release(buffer);
+            }
+            true
+        })
+        .expect("there is memory");
+    assert_eq!(held.into_inner(), all);
     assert_nothing_under_way(&gpu);
 }
 
