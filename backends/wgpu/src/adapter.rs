@@ -173,6 +173,7 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
     for at in choose(&infos, options, &mut reasons) {
         times.adapter += watch.lap();
         let adapter = &found[at];
+        let about = device_info(&infos[at]);
         let there = adapter.features();
         let source = match source(&infos[at], there, options) {
             Ok(source) => source,
@@ -183,14 +184,14 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
         };
         let mut features = there & wgpu::Features::PIPELINE_CACHE;
         features.set(wgpu::Features::PASSTHROUGH_SHADERS, source != Source::Wgsl);
-        features.set(IN_PLACE, shares_memory(&device_info(&infos[at])) && there.contains(IN_PLACE));
+        features.set(IN_PLACE, shares_memory(&about) && there.contains(IN_PLACE));
         let opening = lock(&OPENING);
         let request = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("kiln"),
             required_features: features,
             required_limits: adapter.limits(),
             experimental_features: wgpu::ExperimentalFeatures::disabled(),
-            memory_hints: memory_hints(&infos[at]),
+            memory_hints: memory_hints(&about),
             trace: wgpu::Trace::Off,
         });
         drop(opening);
@@ -199,7 +200,7 @@ pub(crate) async fn open(options: &Options) -> Result<Opened> {
                 times.device = watch.lap();
                 return Ok(Opened { device, queue, info: infos[at].clone(), source, times });
             }
-            Err(error) => reasons.push(format!("{}: {error}", device_info(&infos[at]))),
+            Err(error) => reasons.push(format!("{about}: {error}")),
         }
     }
     let reason = if infos.is_empty() { "there is no adapter".to_owned() } else { reasons.join("; ") };
@@ -213,8 +214,8 @@ pub(crate) const FIRST_BLOCK: u64 = 16 << 20;
 /// How large the blocks are in which wgpu takes memory from the driver. Some drivers pin what host and device both see when it
 /// is taken, a quarter of a millisecond for each MiB, and the first read waits for that: wgpu's usual 64 MiB are most of a
 /// first call. Where the device has no memory of its own, such blocks hold arrays, too.
-fn memory_hints(info: &wgpu::AdapterInfo) -> wgpu::MemoryHints {
-    if !has_host_blocks(&device_info(info)) {
+fn memory_hints(info: &DeviceInfo) -> wgpu::MemoryHints {
+    if !has_host_blocks(info) {
         return wgpu::MemoryHints::Performance;
     }
     // Of the device's own memory; blocks that both see are half as large.
