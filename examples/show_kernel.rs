@@ -70,8 +70,9 @@ fn run() -> Result<(), Box<dyn Error>> {
             continue;
         }
         shown.push(spec.key());
-        let wgsl = kiln_shaders::render(spec, kiln_shaders::Target::default())?;
-        let lowered = kiln_shaders::lower(spec, &wgsl)?;
+        let target = kiln_shaders::Target::default();
+        let wgsl = kiln_shaders::render(spec, target)?;
+        let lowered = kiln_shaders::lower(spec, &wgsl, target)?;
         writeln!(out, "\n---- {} {}\n---- {spec}", spec.label(), spec.key())?;
         writeln!(out, "\n---- WGSL, {} bytes\n{}", wgsl.len(), wgsl.trim_end())?;
         let msl = lowered.msl.trim_end();

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod exact;
 mod fragments;
 mod lower;
 mod metal;
@@ -19,20 +20,23 @@ use std::fmt;
 use kiln_array::kernel::{Family, KernelSpec};
 use kiln_array::recording::LOG_GROUP;
 
+pub use exact::FloatControls;
 pub use lower::{Lowered, fingerprint, lower, spirv};
 pub use metal::{Msl, metal, metal_passthrough};
 
-/// What of the device enters a kernel's text.
+/// What of the device enters a kernel's text and its SPIR-V.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     /// One-word accumulators that one workgroup's memory holds, as a power of two: `Caps::log_slots`.
     pub log_slots: u32,
+    /// What its SPIR-V may ask for.
+    pub float_controls: FloatControls,
 }
 
 impl Default for Target {
-    /// 16 KiB of workgroup memory, which WebGPU guarantees.
+    /// 16 KiB of workgroup memory, which WebGPU guarantees, and no float controls.
     fn default() -> Self {
-        Self { log_slots: 12 }
+        Self { log_slots: 12, float_controls: FloatControls::default() }
     }
 }
 

@@ -1,11 +1,13 @@
-//! What a driver sees of a kernel: naga's MSL and SPIR-V, with the options that wgpu uses for trusted modules.
+//! What a driver sees of a kernel: naga's MSL and SPIR-V, with the options that wgpu uses for trusted modules; the SPIR-V
+//! made exact.
 
 use kiln_array::kernel::KernelSpec;
 use naga::back::spv;
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-use crate::{ENTRY, Error, metal};
+use crate::exact::{FloatControls, exact};
+use crate::{ENTRY, Error, Target, metal};
 
 /// A kernel in the languages of drivers.
 #[derive(Clone, Debug)]
@@ -43,13 +45,13 @@ impl Parsed {
 ///
 /// # Errors
 /// The text is not valid WGSL: the message has naga's code frame.
-pub fn lower(spec: &KernelSpec, wgsl: &str) -> Result<Lowered, Error> {
+pub fn lower(spec: &KernelSpec, wgsl: &str, target: Target) -> Result<Lowered, Error> {
     let parsed = Parsed::new(wgsl)?;
     let msl = metal::write(spec, &parsed)?.text;
-    Ok(Lowered { msl, spirv: write_spirv(&parsed)? })
+    Ok(Lowered { msl, spirv: write_spirv(&parsed, target.float_controls)? })
 }
 
-fn write_spirv(parsed: &Parsed) -> Result<Vec<u32>, Error> {
+fn write_spirv(parsed: &Parsed, controls: FloatControls) -> Result<Vec<u32>, Error> {
     let usual = spv::Options::default();
     let options = spv::Options {
         lang_version: (1, 3),
@@ -62,8 +64,9 @@ fn write_spirv(parsed: &Parsed) -> Result<Vec<u32>, Error> {
         ..usual
     };
     let pipeline = spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: ENTRY.to_string() };
-    spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
-        .map_err(|error| Error::new(format!("SPIR-V: {error}")))
+    let words = spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
+        .map_err(|error| Error::new(format!("SPIR-V: {error}")))?;
+    exact(&words, controls)
 }
 
 /// A kernel with loops, workgroup memory, barriers, structures and every kind of binding.
@@ -75,9 +78,10 @@ const KNOWN: &str = "scan kept=1 walked=1 a:f32:strided o:f32:strided reads-tota
 #[must_use]
 pub fn fingerprint() -> u128 {
     let lowered = KNOWN.parse::<KernelSpec>().map_err(Error::new).and_then(|spec| {
-        let wgsl = crate::render(&spec, crate::Target::default())?;
+        let target = Target { float_controls: FloatControls::ALL, ..Target::default() };
+        let wgsl = crate::render(&spec, target)?;
         let edited = metal::metal_passthrough(&spec, &wgsl)?;
-        Ok((lower(&spec, &wgsl)?, wgsl + &edited.text))
+        Ok((lower(&spec, &wgsl, target)?, wgsl + &edited.text))
     });
     let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let mut add = |bytes: &[u8]| {
@@ -97,12 +101,12 @@ pub fn fingerprint() -> u128 {
     hash
 }
 
-/// The SPIR-V of a kernel.
+/// The SPIR-V of a kernel: its float arithmetic is computed as it is written, with the controls that the target has.
 ///
 /// # Errors
 /// As [`lower`].
-pub fn spirv(wgsl: &str) -> Result<Vec<u32>, Error> {
-    Parsed::new(wgsl).and_then(|parsed| write_spirv(&parsed))
+pub fn spirv(wgsl: &str, target: Target) -> Result<Vec<u32>, Error> {
+    Parsed::new(wgsl).and_then(|parsed| write_spirv(&parsed, target.float_controls))
 }
 
 #[cfg(test)]
@@ -112,7 +116,8 @@ mod tests {
     #[test]
     fn the_fingerprint_is_of_a_kernel_that_lowers() {
         let spec: KernelSpec = KNOWN.parse().unwrap();
-        lower(&spec, &crate::render(&spec, crate::Target::default()).unwrap()).unwrap();
+        let target = Target::default();
+        lower(&spec, &crate::render(&spec, target).unwrap(), target).unwrap();
         assert_eq!(fingerprint(), fingerprint());
     }
 }

@@ -19,8 +19,10 @@ pub struct Msl {
     pub entry: String,
 }
 
-/// The oldest language version whose compiler can be asked for safe math from inside a text.
+/// Asks the compiler to compute floats as written: no product fused into an addition, and, from the oldest language
+/// version that can be asked from inside a text, no other rewriting.
 const SAFE_MATH: &str = "\
+#pragma METAL fp contract(off)
 #if __METAL_VERSION__ >= 320
 #pragma METAL fp math_mode(safe)
 #endif
@@ -140,7 +142,11 @@ mod tests {
             let wgsl = render(spec, Target::default()).unwrap();
             let (plain, edited) = (metal(spec, &wgsl).unwrap(), metal_passthrough(spec, &wgsl).unwrap());
             assert_eq!(plain.entry, edited.entry);
-            assert!(edited.text.contains("math_mode(safe)") && !edited.text.contains("_buffer_sizes"));
+            assert!(
+                edited.text.contains("math_mode(safe)")
+                    && edited.text.contains("contract(off)")
+                    && !edited.text.contains("_buffer_sizes")
+            );
             // As many buffers as before, but the table.
             let buffers = |text: &str| text.matches("[[buffer(").count();
             assert_eq!(buffers(&plain.text), buffers(&edited.text) + 1);

@@ -20,7 +20,7 @@ fn snapshot(name: &str, statement: impl FnOnce(&Device) -> Result<()>) {
         write!(text, "{recording}").unwrap();
         for dispatch in &recording.dispatches {
             let wgsl = render(&dispatch.kernel, Target::default()).unwrap();
-            let lowered = lower(&dispatch.kernel, &wgsl).unwrap();
+            let lowered = lower(&dispatch.kernel, &wgsl, Target::default()).unwrap();
             let sum = lowered
                 .spirv
                 .iter()

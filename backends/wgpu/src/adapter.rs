@@ -13,6 +13,8 @@ use crate::batch::MAX_GROUPS;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::cache::CacheOptions;
 use crate::compile::Source;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::controls;
 use crate::error::lock;
 use crate::params::CHUNK;
 use crate::times::{OpenTimes, Stopwatch};
@@ -303,7 +305,7 @@ fn wanted(options: &Options) -> String {
 pub(crate) fn environment(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> String {
     let features = device.features();
     format!(
-        "kiln: {}\nsystem: {} {} {} bits\nbackend: {:?}\nadapter: {} {:04x}:{:04x}\ndriver: {} {}\nfeatures: {features:?}\n",
+        "kiln: {}\nsystem: {} {} {} bits\nbackend: {:?}\nadapter: {} {:04x}:{:04x}\ndriver: {} {}\nfeatures: {features:?}\nfloats: {:?}\n",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS,
         std::env::consts::ARCH,
@@ -314,6 +316,7 @@ pub(crate) fn environment(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> St
         info.device,
         info.driver,
         info.driver_info,
+        controls::of(device),
     )
 }
 

@@ -198,7 +198,7 @@ impl Compiler {
             Source::Spirv => {
                 let kept = words(&known.text);
                 let cached = kept.is_some();
-                let spirv = kept.map_or_else(|| kiln_shaders::spirv(&wgsl).map_err(refuse), Ok)?;
+                let spirv = kept.map_or_else(|| kiln_shaders::spirv(&wgsl, self.target).map_err(refuse), Ok)?;
                 let text = if cached || self.cache.is_none() { Vec::new() } else { bytes(&spirv) };
                 let add = |module: &mut wgpu::ShaderModuleDescriptorPassthrough<'_>| module.spirv = Some(spirv.into());
                 let module = gpu.scoped("compile", || create_lowered_module(&gpu.device, label, ENTRY, add))?;
@@ -301,7 +301,8 @@ fn create_lowered_module<'a>(
         ..Default::default()
     };
     add(&mut descriptor);
-    // SAFETY: naga's translation of WGSL that keeps the rules above, made by this process or, under a checksum, by one of
+    // SAFETY: naga's translation of WGSL that keeps the rules above, with decorations and execution modes alone added, made
+    // by this process or, under a checksum, by one of
     // the same Kiln, naga, device and driver. SPIR-V's bindings are numbered from 0 without a gap, as wgpu expects them;
     // MSL's buffer slots are those of the layout, and `metal_passthrough` changed where threadgroup variables are declared.
     unsafe { device.create_shader_module_passthrough(descriptor) }

@@ -4,7 +4,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `adapter` | which device, and what planners may know of it |
+//! | `adapter`, `controls` | which device, and what planners may know of it; its float controls |
 //! | `engine`, `batch` | recordings become batches, and batches submissions |
 //! | `bind`, `params` | bind groups of arrays, parameters of dispatches |
 //! | `memory`, `uploads`, `buffers` | allocation; host data on its way to the device; the pool of device memory |
@@ -28,6 +28,8 @@ pub mod cache;
 mod cache;
 #[expect(unsafe_code, reason = "modules and caches that wgpu does not check; see the SAFETY comments")]
 mod compile;
+#[expect(unsafe_code, reason = "a question to the Vulkan driver; see the SAFETY comments")]
+mod controls;
 mod engine;
 mod error;
 #[cfg(not(target_arch = "wasm32"))]
@@ -172,8 +174,9 @@ pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
 /// Computes on somebody else's wgpu device.
 ///
 /// Its owner keeps it: the handler of uncaptured errors and the device-lost callback are not touched, and dropping
-/// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has. Nothing
-/// is kept and nothing starts by itself. wgpu runs callbacks on whatever thread polls the device, Kiln's threads included:
+/// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has; on
+/// Vulkan it makes use of `PASSTHROUGH_SHADERS` with `SUBGROUP`, see [`open_on`]. Nothing is kept and nothing starts by
+/// itself. wgpu runs callbacks on whatever thread polls the device, Kiln's threads included:
 /// a callback may drop arrays, and must do nothing else with Kiln.
 ///
 /// # Errors
@@ -183,8 +186,8 @@ pub fn from_device(device: wgpu::Device, queue: wgpu::Queue) -> Result<Wgpu> {
 }
 
 /// As [`from_device`], with the warm-up and the cache that the options ask for; reads the cache's list before it returns.
-/// On Vulkan, what can be kept of kernels depends on the device's features: `PIPELINE_CACHE`, and `PASSTHROUGH_SHADERS`
-/// with `SUBGROUP`.
+/// On Vulkan, floats have the bits that Kiln promises, and the text of kernels can be kept, where the device has the
+/// features `PASSTHROUGH_SHADERS` and `SUBGROUP`; what the driver makes of kernels can be kept with `PIPELINE_CACHE`.
 ///
 /// # Errors
 /// As [`from_device`], or [`Options::metal_passthrough`] is set and the device is a Metal device without
@@ -195,10 +198,7 @@ pub fn open_on(device: wgpu::Device, queue: wgpu::Queue, options: &Options) -> R
     let cache = worker::Ahead::start(&options.cache).open(&adapter::environment(&info, &device));
     #[cfg(target_arch = "wasm32")]
     let cache = None;
-    // Its owner may look at what wgpu is given: where nothing is kept, nothing goes past its checks.
-    let metal = info.backend == wgpu::Backend::Metal;
-    let source =
-        if cache.is_some() || metal { adapter::source(&info, device.features(), options)? } else { Source::Wgsl };
+    let source = adapter::source(&info, device.features(), options)?;
     #[cfg_attr(target_arch = "wasm32", expect(unused_mut, reason = "nothing is begun in a browser"))]
     let mut wgpu = Wgpu::new(device, queue, &info, source, cache, kiln_shaders::render)?;
     #[cfg(not(target_arch = "wasm32"))]
@@ -221,7 +221,7 @@ impl Wgpu {
         let caps = adapter::caps(&limits, info.kind);
         // A thread that polls would take a core from a device that is made of them.
         let spin = if info.kind == DeviceKind::SoftwareGpu { Duration::ZERO } else { SPIN };
-        let target = kiln_shaders::Target { log_slots: caps.log_slots };
+        let target = kiln_shaders::Target { log_slots: caps.log_slots, float_controls: controls::of(&device) };
         let gpu = Gpu::new(device, queue, info.name.clone());
         let in_place = adapter::shares_memory(&info) && gpu.device.features().contains(adapter::IN_PLACE);
         let pipelines = Pipelines::new(Compiler::new(render, target, source, cache));

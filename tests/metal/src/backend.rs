@@ -120,7 +120,8 @@ impl Metal {
     }
 
     fn compile(&self, spec: &KernelSpec) -> std::result::Result<Kernel, String> {
-        let wgsl = kiln_shaders::render(spec, Target { log_slots: self.caps.log_slots }).map_err(|e| e.to_string())?;
+        let wgsl = kiln_shaders::render(spec, Target { log_slots: self.caps.log_slots, ..Target::default() })
+            .map_err(|e| e.to_string())?;
         let lower = if self.options.passthrough { kiln_shaders::metal_passthrough } else { kiln_shaders::metal };
         let msl = lower(spec, &wgsl).map_err(|error| error.to_string())?;
         let edited = if self.options.passthrough { "p" } else { "" };

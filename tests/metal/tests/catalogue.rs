@@ -60,7 +60,7 @@ fn the_catalogue_lowers() {
     for (key, spec) in &catalogue().unwrap() {
         let text = render(spec, Target::default()).unwrap();
         assert_eq!(text, render(&KernelSpec::clone(spec), Target::default()).unwrap(), "{key} {spec}");
-        let lowered = lower(spec, &text).unwrap_or_else(|error| panic!("{spec}\n{error}\n{text}"));
+        let lowered = lower(spec, &text, Target::default()).unwrap_or_else(|error| panic!("{spec}\n{error}\n{text}"));
         assert!(lowered.msl.contains("kernel void") && lowered.spirv[0] == 0x0723_0203, "{spec}");
     }
 }
