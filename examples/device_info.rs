@@ -58,7 +58,18 @@ fn run() -> Result<(), Box<dyn Error>> {
     writeln!(out, "  groups per kernel  {groups}")?;
     writeln!(out, "  busy with          {} groups", caps.busy_groups)?;
     writeln!(out, "  slots of a group   {}", 1u64 << caps.log_slots)?;
-    let order = if gpu.keeps_float_order()? { "kept, as on every other device" } else { "this device's own" };
-    writeln!(out, "  order of f32 sums  {order} (measured)")?;
+
+    let rules = gpu.float_rules()?;
+    writeln!(out, "\nrules of IEEE 754 that it keeps for + - * of f32 (measured)")?;
+    for (kept, rule) in [
+        (rules.order, "sums are added in the documented order"),
+        (rules.cancellation, "(x + y) - x is computed"),
+        (rules.factoring, "x * y + x * z is two products"),
+        (rules.contraction, "products are rounded before they are added"),
+        (rules.infinities, "infinities, NaN and signed zeros are computed with"),
+        (rules.subnormals, "subnormals are kept"),
+    ] {
+        writeln!(out, "  {:<4} {rule}", if kept { "yes" } else { "no" })?;
+    }
     Ok(())
 }

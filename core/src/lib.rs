@@ -5,7 +5,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`dtype`], [`shape`], [`layout`] | element types, lengths, strides and views |
-//! | [`device`], [`mod@array`] | a handle on a backend (`probe` asks whether it keeps the order of sums); values that live on it |
+//! | [`device`], [`mod@array`] | a handle on a backend (`probe` asks which rules of floats it keeps); values that live on it |
 //! | [`expr`], [`op`], [`operators`] | lazy elementwise expressions and the tables of operators; `fuse` makes programs of them |
 //! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls |
 //! | [`monoid`] | the operators of reductions and scans, built in or traced from a closure |
@@ -53,6 +53,7 @@ pub use elementwise::{ArrayOps, IntoExpr};
 pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
 pub use host::{HostArray, HostBytes};
+pub use probe::FloatRules;
 pub use shape::{Axes, Axis, IntoShape, Shape, keep};
 pub use slice::SliceItem;
 pub use warm::WarmUp;

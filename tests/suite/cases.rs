@@ -11,3 +11,4 @@ mod f_views;
 mod g_limits;
 mod i_devices;
 mod j_math;
+mod l_numbers;
