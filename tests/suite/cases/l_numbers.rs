@@ -5,10 +5,12 @@ use kiln::{Array, ArrayOps, Device, Expr, FloatRules, Reduce, Scan, order};
 use crate::harness::{assert_same, bits, line, on_each_backend, report, values};
 use crate::inputs::Rng;
 
+type OfThree = fn(&Array<f32>, &Array<f32>, &Array<f32>) -> Expr<f32>;
+
 /// An expression of three arrays, and the same in plain Rust.
 struct Form {
     text: &'static str,
-    ours: fn(&Array<f32>, &Array<f32>, &Array<f32>) -> Expr<f32>,
+    ours: OfThree,
     plain: fn(f32, f32, f32) -> f32,
     /// Whether a device that keeps these rules, subnormals apart, must have its bits.
     promised: fn(FloatRules) -> bool,
@@ -151,7 +153,6 @@ fn l10_floats_have_the_bits_of_plain_rust() {
 }
 
 #[test]
-#[expect(clippy::eq_op, reason = "NaN for an infinity")]
 fn l10_infinities_and_nan_do_not_cancel() {
     on_each_backend(|device| {
         if !device.float_rules().unwrap().infinities {
