@@ -30,6 +30,7 @@ mod fuse;
 pub mod host;
 pub mod kernel;
 pub mod layout;
+mod mean;
 pub mod monoid;
 pub mod op;
 pub mod operators;

@@ -54,6 +54,10 @@ table! {
         MaxKey = "max_key",
         /// The float of a key.
         FromKey = "from_key",
+        /// The bits of a float.
+        ToBits = "to_bits",
+        /// The float with these bits.
+        FromBits = "from_bits",
     }
 }
 
@@ -92,6 +96,12 @@ table! {
         Eq = "eq",
         /// `a != b`; true if either is NaN.
         Ne = "ne",
+        /// The first 32 bits after the point of a / b, cut off; for a < b.
+        Fraction = "fraction",
+        /// The bits of the `f32` nearest to a · 2^32 + b.
+        FloatBits = "float_bits",
+        /// The bits of the `f32` nearest to the `f32` with bits a, divided by the integer b.
+        QuotientBits = "quotient_bits",
     }
 }
 
@@ -105,8 +115,8 @@ impl UnaryOp {
             | (Self::Abs, Kind::Signed | Kind::Unsigned | Kind::Float)
             | (Self::Sqrt | Self::Exp | Self::Ln | Self::Sin | Self::Cos | Self::Tanh, Kind::Float) => Some(dtype),
             (Self::IsNan, Kind::Float) => Some(Dtype::Bool),
-            (Self::MinKey | Self::MaxKey, Kind::Float) => Some(Dtype::U32),
-            (Self::FromKey, Kind::Unsigned) => Some(Dtype::F32),
+            (Self::MinKey | Self::MaxKey | Self::ToBits, Kind::Float) => Some(Dtype::U32),
+            (Self::FromKey | Self::FromBits, Kind::Unsigned) => Some(Dtype::F32),
             _ => None,
         }
     }
@@ -118,7 +128,8 @@ impl BinaryOp {
     pub const fn result(self, dtype: Dtype) -> Option<Dtype> {
         match (self, dtype.kind()) {
             (Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Rem, Kind::Bool)
-            | (Self::And | Self::Or | Self::Xor, Kind::Float) => None,
+            | (Self::And | Self::Or | Self::Xor, Kind::Float)
+            | (Self::Fraction | Self::FloatBits | Self::QuotientBits, Kind::Bool | Kind::Signed | Kind::Float) => None,
             (Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne, _) => Some(Dtype::Bool),
             _ => Some(dtype),
         }

@@ -64,13 +64,13 @@ pub trait Reduce: ArrayOps {
 
     /// The arithmetic mean; NaN over no elements.
     ///
-    /// Floats are summed and divided by the count. Integers and bool are summed in 64 bits, which cannot overflow, and
-    /// give `f32`; converting and dividing may be off by three units in the last place on a GPU.
+    /// The total is divided by the count as an integer, and the quotient is rounded once, to the nearest `f32`, on every
+    /// device. Floats are summed as by [`sum`](Self::sum); integers and bool in 64 bits, which cannot overflow.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
     fn mean(&self, axes: impl Into<Axes>) -> Result<Array<<Self::Elem as Element>::Mean>> {
-        mean(&self.to_expr(), &axes.into())
+        crate::mean::mean(&self.to_expr(), &axes.into())
     }
 
     /// Whether any element is true; false over no elements.
@@ -157,7 +157,12 @@ fn reduce<T: Element>(expr: &Expr<T>, axes: &Axes, operator: &Operator, empty: O
 }
 
 /// Reduces the components `roots` over `axes`; the value over no elements is `empty`.
-fn run<U: Element>(roots: &[Arc<Node>], axes: &Axes, operator: &Operator, empty: Option<U>) -> Result<Array<U>> {
+pub(crate) fn run<U: Element>(
+    roots: &[Arc<Node>],
+    axes: &Axes,
+    operator: &Operator,
+    empty: Option<U>,
+) -> Result<Array<U>> {
     let op = operator.name;
     let node = &roots[0];
     let device = node.device(op)?.clone();
@@ -183,65 +188,10 @@ fn run<U: Element>(roots: &[Arc<Node>], axes: &Axes, operator: &Operator, empty:
 }
 
 /// The number of elements that become one.
-fn line_length(op: &'static str, shape: &Shape, walked: &[usize]) -> Result<usize> {
+pub(crate) fn line_length(op: &'static str, shape: &Shape, walked: &[usize]) -> Result<usize> {
     let line: Shape = walked.iter().map(|&axis| shape[axis]).collect();
     line.checked_size().ok_or_else(|| {
         let (needed, limit) = (u64::MAX, MAX_ELEMENTS as u64);
         ErrorKind::Limit { op, what: "elements of one expression", needed, limit, device: "kiln".into() }.into()
     })
-}
-
-/// The mean of any element type.
-fn mean<T: Element>(expr: &Expr<T>, axes: &Axes) -> Result<Array<T::Mean>> {
-    let op = "mean";
-    let shape = expr.shape()?;
-    let walked = axes.resolve(op, shape)?;
-    let length = line_length(op, shape, &walked)?;
-    let nan = T::Mean::from_scalar(f32::NAN.scalar());
-    #[expect(clippy::cast_precision_loss, reason = "counts above 2^24 round to the nearest f32, as the result does")]
-    let count = Expr::scalar(length as f32);
-    if T::DTYPE == Dtype::F32 {
-        let total = Expr::<f32>::argument();
-        let result = (&total / count).node?;
-        let operator = Operator::binary(op, BinaryOp::Add, Dtype::F32).finished(&[total.node?], result)?;
-        return run(&[expr.node.clone()?], axes, &operator, Some(nan));
-    }
-    let (low, high) = wide(expr);
-    let roots = [low.node?, high.node?];
-    let operator = wide_sum(op)?;
-    let (low, high) = (Expr::<u32>::argument(), Expr::<u32>::argument());
-    let arguments = [low.node.clone()?, high.node.clone()?];
-    let result = (wide_to_float(&low, &high) / count).node?;
-    run(&roots, axes, &operator.finished(&arguments, result)?, Some(nan))
-}
-
-/// An integer or bool expression as two words of 64 bits, low and high.
-fn wide<T: Element>(expr: &Expr<T>) -> (Expr<u32>, Expr<u32>) {
-    let low = expr.convert::<u32>();
-    let high = match T::DTYPE {
-        Dtype::I32 => expr.convert::<i32>().lt(0).select(u32::MAX, 0u32),
-        // Zero, but of the expression's shape.
-        _ => low.minimum(0),
-    };
-    (low, high)
-}
-
-/// Addition of 64-bit integers in two words.
-fn wide_sum(op: &'static str) -> Result<Operator> {
-    let [al, ah, bl, bh] = [(); 4].map(|()| Expr::<u32>::argument());
-    let low = &al + &bl;
-    let carry = low.lt(&al).cast::<u32>();
-    let high = &ah + &bh + carry;
-    Operator::from_nodes(op, &[al.node?, ah.node?, bl.node?, bh.node?], &[low.node?, high.node?])
-}
-
-/// A signed 64-bit integer in two words as `f32`: the magnitude's words are converted and added.
-fn wide_to_float(low: &Expr<u32>, high: &Expr<u32>) -> Expr<f32> {
-    let negative = high.ge(1u32 << 31);
-    let magnitude_low = negative.select(low.not() + 1, low);
-    let carry = magnitude_low.eq(0).cast::<u32>();
-    let magnitude_high = negative.select(high.not() + carry, high);
-    // 2^32 times the high word is exact, so it does not matter whether the sum is fused.
-    let magnitude = magnitude_high.cast::<f32>() * 4_294_967_296.0 + magnitude_low.cast::<f32>();
-    negative.select(-&magnitude, &magnitude)
 }

@@ -52,6 +52,8 @@ fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> Result<String, Error> {
             _,
         )
         | (UnaryOp::MinKey | UnaryOp::MaxKey, Kind::Float) => format!("kiln_{}_{name}({a})", op.name()),
+        (UnaryOp::ToBits, Kind::Float) => format!("bitcast<u32>({a})"),
+        (UnaryOp::FromBits, Kind::Unsigned) => format!("bitcast<f32>({a})"),
         (UnaryOp::FromKey, _) => format!("kiln_from_key_f32({a})"),
         (other, _) => {
             return Err(Error::new(format!("no WGSL for {} of {dtype}", other.name())));
@@ -60,14 +62,15 @@ fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> Result<String, Error> {
 }
 
 fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> Result<String, Error> {
-    use BinaryOp::{Add, And, Div, Eq, Ge, Gt, Le, Lt, Max, Min, Mul, Ne, Or, Rem, Sub, Xor};
+    use BinaryOp::{Add, And, Div, Eq, FloatBits, Fraction, Ge, Gt, Le, Lt, Max};
+    use BinaryOp::{Min, Mul, Ne, Or, QuotientBits, Rem, Sub, Xor};
     let name = dtype.name();
     Ok(match (op, dtype.kind()) {
         (Add, _) => format!("{a} + {b}"),
         (Sub, _) => format!("{a} - {b}"),
         (Mul, _) => format!("{a} * {b}"),
         (Div, Kind::Float) => format!("{a} / {b}"),
-        (Div | Rem, _) => format!("kiln_{}_{name}({a}, {b})", op.name()),
+        (Div | Rem | Fraction | FloatBits | QuotientBits, _) => format!("kiln_{}_{name}({a}, {b})", op.name()),
         (Min | And, Kind::Bool) => format!("{a} && {b}"),
         (Max | Or, Kind::Bool) => format!("{a} || {b}"),
         (Min | Max, Kind::Float) => format!("kiln_{}_{name}({a}, {b})", op.name()),

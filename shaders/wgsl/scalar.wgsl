@@ -148,3 +148,77 @@ fn kiln_u32_from_f32(x: f32) -> u32 {
     }
     return u32(x);
 }
+
+//# name: kiln_fraction_u32
+// The first 32 bits after the point of a / b, cut off; for a < b, and 0 for b = 0. Two digits of 16 bits by schoolbook
+// division, each estimated from the divisor's high half and at most two too large (Knuth, 4.3.1, algorithm D).
+fn kiln_fraction_u32(a: u32, b: u32) -> u32 {
+    let shift = countLeadingZeros(b) & 31u;
+    let divisor = select(b, 1u, b == 0u) << shift;
+    let high = max(divisor >> 16u, 1u);
+    let low = divisor & 0xffffu;
+    var rest = select(a, 0u, b == 0u) << shift;
+    var result = 0u;
+    for (var digit = 0u; digit < 2u; digit++) {
+        var q = rest / high;
+        var r = rest - q * high;
+        for (var step = 0u; step < 2u; step++) {
+            // r < 2^16 is what still may be too large.
+            let more = r < 0x10000u && (q > 0xffffu || q * low > (r << 16u));
+            q -= select(0u, 1u, more);
+            r += select(0u, high, more);
+        }
+        rest = (rest << 16u) - q * divisor;
+        result = (result << 16u) | q;
+    }
+    return result;
+}
+
+//# name: kiln_float_bits_u32
+// The bits of the float nearest to the integer high:low, ties to even.
+fn kiln_float_bits_u32(high: u32, low: u32) -> u32 {
+    let small = high == 0u;
+    let top = select(high, low, small);
+    if (top == 0u) {
+        return 0u;
+    }
+    let below = select(low, 0u, small);
+    let zeros = countLeadingZeros(top);
+    // The leading 32 bits; what is below them in one sticky bit.
+    let word = (top << zeros) | ((below >> 1u) >> (31u - zeros)) | select(0u, 1u, (below << zeros) != 0u);
+    let kept = word >> 8u;
+    let up = select(0u, 1u, (word & 0xffu) + (kept & 1u) > 128u);
+    return ((select(189u, 157u, small) - zeros) << 23u) + kept + up;
+}
+
+//# name: kiln_quotient_bits_u32 needs: kiln_fraction_u32
+// The bits of the float nearest to the float with bits a, divided by the integer b; for b = 0 those of a.
+fn kiln_quotient_bits_u32(a: u32, b: u32) -> u32 {
+    let magnitude = a & 0x7fffffffu;
+    if (magnitude >= 0x7f800000u || magnitude == 0u || b == 0u) {
+        return a;
+    }
+    // Both significands with their leading bit at bit 31.
+    let tiny = magnitude < 0x00800000u;
+    let zeros = countLeadingZeros(magnitude);
+    let m = select((magnitude << 8u) | 0x80000000u, magnitude << (zeros & 31u), tiny);
+    let shift = countLeadingZeros(b);
+    let n = b << shift;
+    let less = m < n;
+    let part = select(m - n, m, less);
+    let digits = kiln_fraction_u32(part, n);
+    let inexact = digits * n != 0u; // a remainder: the low word of part * 2^32 is 0
+    let lost = inexact || (!less && (digits & 1u) != 0u);
+    let quotient = select((digits >> 1u) | 0x80000000u, digits, less) | select(0u, 1u, lost);
+    let start = select(i32(magnitude >> 23u), 9 - i32(zeros), tiny);
+    let exponent = start + i32(shift) - 31 - select(0, 1, less);
+    // Bits to drop: 8, more below the smallest normal number. With 32 of them the whole is half a unit or more, with 33 less.
+    let drop = u32(select(8, min(9 - exponent, 33), exponent < 1));
+    let moved = min(drop, 31u) - 8u;
+    let word = (quotient >> moved) | select(0u, 1u, (quotient << (31u - moved)) << 1u != 0u);
+    let gone = drop > 31u;
+    let kept = select(word >> 8u, 0u, gone);
+    let up = select((word & 0xffu) + (kept & 1u) > 128u, drop == 32u && quotient > 0x80000000u, gone);
+    let biased = select(u32(exponent - 1), 0u, exponent < 1);
+    return (a & 0x80000000u) | ((biased << 23u) + kept + select(0u, 1u, up));
+}

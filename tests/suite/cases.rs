@@ -11,4 +11,5 @@ mod f_views;
 mod g_limits;
 mod i_devices;
 mod j_math;
+mod l_functions;
 mod l_numbers;

@@ -14,6 +14,7 @@
 use kiln_array::dtype::Dtype;
 use kiln_array::op::{BinaryOp, UnaryOp};
 
+use crate::numbers;
 use crate::operand::{Arg, Dst, Lane, Values};
 
 /// Takes an operator whose results have its operands' type.
@@ -67,7 +68,7 @@ pub(crate) fn monoid<V: MonoidVisitor>(op: BinaryOp, dtype: Dtype, v: V) -> Opti
 /// Table 2: the other operators of two operands.
 #[rustfmt::skip]
 fn other<V: BinaryVisitor>(op: BinaryOp, dtype: Dtype, v: V) -> Option<()> {
-    use BinaryOp::{Div, Eq, Ge, Gt, Le, Lt, Ne, Rem, Sub};
+    use BinaryOp::{Div, Eq, FloatBits, Fraction, Ge, Gt, Le, Lt, Ne, QuotientBits, Rem, Sub};
     use Dtype::{Bool, F32, I32, U32};
     match (op, dtype) {
         (Sub, F32) => v.visit(#[inline(always)] |a: f32, b: f32| a - b),
@@ -100,6 +101,9 @@ fn other<V: BinaryVisitor>(op: BinaryOp, dtype: Dtype, v: V) -> Option<()> {
         (Ne, F32) => v.visit(#[inline(always)] |a: f32, b: f32| 1 - same(a, b)),
         (Ne, I32 | U32) => v.visit(#[inline(always)] |a: u32, b: u32| u8::from(a != b)),
         (Ne, Bool) => v.visit(#[inline(always)] |a: u8, b: u8| u8::from(a != b)),
+        (Fraction, U32) => v.visit(numbers::fraction),
+        (FloatBits, U32) => v.visit(numbers::float_bits),
+        (QuotientBits, U32) => v.visit(numbers::quotient_bits),
         _ => return None,
     }
     Some(())
@@ -121,7 +125,7 @@ pub(crate) fn binary(op: BinaryOp, dtype: Dtype, dst: Dst<'_>, a: Arg<'_>, b: Ar
 #[rustfmt::skip]
 pub(crate) fn unary(op: UnaryOp, dtype: Dtype, dst: Dst<'_>, a: Arg<'_>) -> Option<()> {
     use Dtype::{Bool, F32, I32, U32};
-    use UnaryOp::{Abs, Cos, Exp, FromKey, IsNan, Ln, MaxKey, MinKey, Neg, Not, Sin, Sqrt, Tanh};
+    use UnaryOp::{Abs, Cos, Exp, FromBits, FromKey, IsNan, Ln, MaxKey, MinKey, Neg, Not, Sin, Sqrt, Tanh, ToBits};
     let v = Each { dst, a };
     match (op, dtype) {
         (Neg, F32) => v.visit(#[inline(always)] |a: f32| -a),
@@ -136,10 +140,11 @@ pub(crate) fn unary(op: UnaryOp, dtype: Dtype, dst: Dst<'_>, a: Arg<'_>) -> Opti
         (Ln, F32) => v.visit(f32::ln),
         (Sin, F32) => v.visit(f32::sin),
         (Cos, F32) => v.visit(f32::cos),
-        (Tanh, F32) => v.visit(f32::tanh),
+        (Tanh, F32) => v.visit(numbers::tanh),
         (IsNan, F32) => v.visit(#[inline(always)] |a: f32| u8::from(a.is_nan())),
         (MinKey, F32) => v.visit(#[inline(always)] |a: f32| if a.is_nan() { 0 } else { order_key(a.to_bits()) }),
         (MaxKey, F32) => v.visit(#[inline(always)] |a: f32| if a.is_nan() { u32::MAX } else { order_key(a.to_bits()) }),
+        (ToBits, F32) | (FromBits, U32) => v.visit(#[inline(always)] |a: u32| a),
         (FromKey, U32) => v.visit(#[inline(always)] |a: u32| {
             f32::from_bits(if a >= 1 << 31 { a ^ (1 << 31) } else { !a })
         }),

@@ -26,6 +26,7 @@ mod feed;
 mod gather;
 mod lanes;
 mod map;
+mod numbers;
 mod operand;
 mod order;
 mod reduce;

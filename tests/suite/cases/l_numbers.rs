@@ -1,4 +1,4 @@
-//! L05, L10, L11: floats that are what IEEE 754 says, means that are rounded once, functions within their bounds.
+//! L10: floats that are what IEEE 754 says.
 
 use kiln::{Array, ArrayOps, Device, Expr, FloatRules, Reduce, Scan, order};
 
