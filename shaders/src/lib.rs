@@ -21,7 +21,7 @@ use kiln_array::kernel::{Family, KernelSpec};
 use kiln_array::recording::LOG_GROUP;
 
 pub use exact::FloatControls;
-pub use lower::{Lowered, fingerprint, lower, spirv};
+pub use lower::{Lowered, check, fingerprint, lower, spirv};
 pub use metal::{Msl, metal, metal_passthrough};
 
 /// What of the device enters a kernel's text and its SPIR-V.

@@ -41,6 +41,14 @@ impl Parsed {
     }
 }
 
+/// Parses and validates a kernel's WGSL.
+///
+/// # Errors
+/// The text is not valid WGSL: the message has naga's code frame.
+pub fn check(wgsl: &str) -> Result<(), Error> {
+    Parsed::new(wgsl).map(drop)
+}
+
 /// Parses and validates a kernel's WGSL and writes it for Metal and Vulkan.
 ///
 /// # Errors

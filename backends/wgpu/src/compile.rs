@@ -77,6 +77,20 @@ pub(crate) struct Kernel {
     pub(crate) used: AtomicBool,
 }
 
+/// Why a kernel could not be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// Whether it can never be made: naga refuses its text. Anything else may pass.
+    pub(crate) stays: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, stays: false }
+    }
+}
+
 /// Makes kernels on one device.
 pub(crate) struct Compiler {
     render: Render,
@@ -93,9 +107,25 @@ impl Compiler {
     }
 
     /// Text, module, pipeline.
-    pub(crate) fn build(&self, gpu: &Gpu, spec: &KernelSpec, label: &str) -> Result<(Kernel, KernelTimes)> {
-        let mut watch = Stopwatch::start();
+    pub(crate) fn build(&self, gpu: &Gpu, spec: &KernelSpec, label: &str) -> Result<(Kernel, KernelTimes), Failure> {
+        let watch = Stopwatch::start();
         let wgsl = (self.render)(spec, self.target).map_err(|error| refusal(label, error.to_string()))?;
+        self.build_text(gpu, spec, label, &wgsl, watch).map_err(|error| {
+            // wgpu tells of a text that naga refuses and of a driver at its limit in the same way.
+            let stays = matches!(error.kind(), ErrorKind::Kernel { .. }) && kiln_shaders::check(&wgsl).is_err();
+            Failure { error, stays }
+        })
+    }
+
+    /// Module and pipeline of a text that was begun when `watch` was started.
+    fn build_text(
+        &self,
+        gpu: &Gpu,
+        spec: &KernelSpec,
+        label: &str,
+        wgsl: &str,
+        mut watch: Stopwatch,
+    ) -> Result<(Kernel, KernelTimes)> {
         let words = spec.param_names().len();
         let param_size = ParamSize::of(words)
             .ok_or_else(|| refusal(label, format!("its {words} words of parameters do not fit a uniform binding")))?;
@@ -118,8 +148,8 @@ impl Compiler {
         let module_time = watch.lap();
 
         let create = |cache: Option<&wgpu::PipelineCache>| {
+            let params = self.param_layouts.get(gpu, param_size)?;
             gpu.scoped("compile", || {
-                let params = self.param_layouts.get(&gpu.device, param_size);
                 let pipeline_layout = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
                     label: Some(label),
                     bind_group_layouts: &[Some(&params), Some(&layout)],
@@ -188,17 +218,17 @@ impl Compiler {
     }
 
     /// The module, from the cache's text if it has one.
-    fn lower(&self, gpu: &Gpu, spec: &KernelSpec, label: &str, wgsl: String, known: &Entry) -> Result<Lowered> {
+    fn lower(&self, gpu: &Gpu, spec: &KernelSpec, label: &str, wgsl: &str, known: &Entry) -> Result<Lowered> {
         let refuse = |error: kiln_shaders::Error| refusal(label, error.to_string());
         match self.source {
             Source::Wgsl => {
-                let module = gpu.scoped("compile", || create_module(&gpu.device, label, wgsl))?;
+                let module = gpu.scoped("compile", || create_module(&gpu.device, label, wgsl.to_owned()))?;
                 Ok(Lowered { module, entry: ENTRY.to_owned(), text: Vec::new(), cached: false })
             }
             Source::Spirv => {
                 let kept = words(&known.text);
                 let cached = kept.is_some();
-                let spirv = kept.map_or_else(|| kiln_shaders::spirv(&wgsl, self.target).map_err(refuse), Ok)?;
+                let spirv = kept.map_or_else(|| kiln_shaders::spirv(wgsl, self.target).map_err(refuse), Ok)?;
                 let text = if cached || self.cache.is_none() { Vec::new() } else { bytes(&spirv) };
                 let add = |module: &mut wgpu::ShaderModuleDescriptorPassthrough<'_>| module.spirv = Some(spirv.into());
                 let module = gpu.scoped("compile", || create_lowered_module(&gpu.device, label, ENTRY, add))?;
@@ -210,7 +240,7 @@ impl Compiler {
                 let kept = kept.map(|(entry, text)| Msl { entry: entry.to_owned(), text: text.to_owned() });
                 let cached = kept.is_some();
                 let Msl { text, entry } =
-                    kept.map_or_else(|| kiln_shaders::metal_passthrough(spec, &wgsl).map_err(refuse), Ok)?;
+                    kept.map_or_else(|| kiln_shaders::metal_passthrough(spec, wgsl).map_err(refuse), Ok)?;
                 let kept = if cached { Vec::new() } else { format!("{entry}\n{text}").into_bytes() };
                 let add = |module: &mut wgpu::ShaderModuleDescriptorPassthrough<'_>| module.msl = Some(text.into());
                 let module = gpu.scoped("compile", || create_lowered_module(&gpu.device, label, &entry, add))?;

@@ -45,7 +45,12 @@ pub(crate) struct ParamLayouts {
 }
 
 impl ParamLayouts {
-    pub(crate) fn get(&self, device: &wgpu::Device, size: ParamSize) -> wgpu::BindGroupLayout {
+    /// The layout of a size. One that could not be made is made anew the next time.
+    pub(crate) fn get(&self, gpu: &Gpu, size: ParamSize) -> Result<wgpu::BindGroupLayout> {
+        let mut layouts = lock(&self.layouts);
+        if let Some(layout) = &layouts[size.index()] {
+            return Ok(layout.clone());
+        }
         let entry = wgpu::BindGroupLayoutEntry {
             binding: 0,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -57,8 +62,9 @@ impl ParamLayouts {
             count: None,
         };
         let descriptor = wgpu::BindGroupLayoutDescriptor { label: Some("kiln.params"), entries: &[entry] };
-        let mut layouts = lock(&self.layouts);
-        layouts[size.index()].get_or_insert_with(|| device.create_bind_group_layout(&descriptor)).clone()
+        let layout = gpu.scoped("compile", || gpu.device.create_bind_group_layout(&descriptor))?;
+        layouts[size.index()] = Some(layout.clone());
+        Ok(layout)
     }
 }
 
@@ -114,10 +120,11 @@ impl Params {
         let chunk = &mut self.chunks[self.current];
         let binding =
             wgpu::BufferBinding { buffer: &chunk.buffer, offset: 0, size: wgpu::BufferSize::new(size.bytes().into()) };
+        let layout = layouts.get(gpu, size)?;
         let group = gpu.scoped("launch", || {
             gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
                 label: Some("kiln.params"),
-                layout: &layouts.get(&gpu.device, size),
+                layout: &layout,
                 entries: &[wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(binding) }],
             })
         })?;

@@ -2,8 +2,9 @@
 //!
 //! What enters: kernel specifications. What leaves: kernels. Decided: a specification maps to a cell that is filled by
 //! whoever comes first, a user's call or a warm-up; others that need it wait for that compile, and no lock is held
-//! meanwhile. Kernels that one call needs are compiled side by side. A kernel that does not compile stays failed, with the
-//! compiler's words. How one is made is in `compile`.
+//! meanwhile. Kernels that one call needs are compiled side by side. A kernel whose text naga refuses stays failed, with
+//! naga's words. Any other failure may pass: its cell is taken away, and the next call compiles anew. How a kernel is made is
+//! in `compile`.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -11,22 +12,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use kiln_array::Result;
 use kiln_array::kernel::KernelSpec;
 use kiln_array::recording::Dispatch;
 use kiln_array::warm::{Origin, WarmedKernel};
-use kiln_array::{ErrorKind, Result};
 use smallvec::SmallVec;
 
 use crate::cache::Cache;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::cache::Used;
-use crate::compile::{Compiler, Kernel, refusal};
+use crate::compile::{Compiler, Failure, Kernel, refusal};
 use crate::error::{Gpu, lock};
 use crate::hash::FastHash;
 use crate::times::{KernelTimes, Stopwatch};
 use crate::worker;
 
-type Cell = Arc<OnceLock<Result<Arc<Kernel>>>>;
+type Cell = Arc<OnceLock<Result<Arc<Kernel>, Failure>>>;
+
+/// A kernel that a call lacks, and what came of compiling it.
+type Missing<'a> = (&'a Arc<KernelSpec>, OnceLock<Result<Arc<Kernel>>>);
 
 /// Kernels of a recording's dispatches.
 pub(crate) type Kernels = SmallVec<[Arc<Kernel>; 4]>;
@@ -54,22 +58,28 @@ impl Pipelines {
     /// The kernels of some dispatches, in order. Those that are missing are compiled at the same time.
     pub(crate) fn of(&self, gpu: &Gpu, dispatches: &[Dispatch]) -> Result<Kernels> {
         let cells: SmallVec<[Cell; 4]> = dispatches.iter().map(|dispatch| self.cell(&dispatch.kernel)).collect();
-        let mut missing: SmallVec<[&Arc<KernelSpec>; 4]> = SmallVec::new();
+        let mut missing: SmallVec<[Missing<'_>; 4]> = SmallVec::new();
         for (cell, Dispatch { kernel, .. }) in cells.iter().zip(dispatches) {
-            if cell.get().is_none() && !missing.contains(&kernel) {
-                missing.push(kernel);
+            if settled(cell).is_none() && !missing.iter().any(|(known, _)| *known == kernel) {
+                missing.push((kernel, OnceLock::new()));
             }
         }
-        match missing[..] {
+        let compile = |(spec, made): &Missing<'_>| drop(made.set(self.get(gpu, spec)));
+        match &missing[..] {
             [] => {}
-            [spec] => drop(self.get(gpu, spec)),
-            _ => worker::side_by_side(&missing, |spec| drop(self.get(gpu, spec))),
+            [one] => compile(one),
+            all => worker::side_by_side(all, compile),
         }
         let kernel = |(cell, dispatch): (Cell, &Dispatch)| {
-            let kernel = match cell.get() {
-                Some(kernel) => kernel.clone(),
-                // The cell of an error that may pass was taken away, or no thread could be had.
-                None => self.get(gpu, &dispatch.kernel),
+            let kernel = match settled(&cell) {
+                Some(kernel) => kernel,
+                None => {
+                    match missing.iter().find(|(spec, _)| **spec == dispatch.kernel).and_then(|(_, made)| made.get()) {
+                        Some(made) => made.clone(),
+                        // No thread could be had.
+                        None => self.get(gpu, &dispatch.kernel),
+                    }
+                }
             }?;
             // Written once, read ever after.
             if !kernel.used.load(Ordering::Relaxed)
@@ -91,28 +101,37 @@ impl Pipelines {
 
     /// The kernel, and whether this call compiled it.
     fn get_or_say(&self, gpu: &Gpu, spec: &Arc<KernelSpec>) -> (Result<Arc<Kernel>>, bool) {
-        let cell = self.cell(spec);
-        if let Some(kernel) = cell.get() {
-            return (kernel.clone(), false);
-        }
-        let mut mine = false;
-        let kernel = cell.get_or_init(|| {
-            mine = true;
-            self.compile(gpu, spec)
-        });
-        if !mine {
-            self.joined.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Err(error) = kernel
-            && !matches!(error.kind(), ErrorKind::Kernel { .. })
-        {
-            // Out of memory, or a lost device: not the kernel's fault, so the next call may try again.
-            let mut cells = self.cells.write().unwrap_or_else(PoisonError::into_inner);
-            if cells.get(spec).is_some_and(|current| Arc::ptr_eq(current, &cell)) {
-                cells.remove(spec);
+        let mut again = true;
+        loop {
+            let cell = self.cell(spec);
+            let (known, mut mine) = (cell.get().is_some(), false);
+            let made = cell.get_or_init(|| {
+                mine = true;
+                self.compile(gpu, spec)
+            });
+            if !mine && !known {
+                self.joined.fetch_add(1, Ordering::Relaxed);
+            }
+            let failure = match made {
+                Ok(kernel) => return (Ok(Arc::clone(kernel)), mine),
+                Err(failure) => failure,
+            };
+            if !failure.stays {
+                self.forget(spec, &cell);
+            }
+            // What failed in passing for somebody else is tried for this call, once.
+            if mine || failure.stays || !std::mem::take(&mut again) {
+                return (Err(failure.error.clone()), mine);
             }
         }
-        (kernel.clone(), mine)
+    }
+
+    /// Takes a cell away, so that the next call compiles anew.
+    fn forget(&self, spec: &Arc<KernelSpec>, cell: &Cell) {
+        let mut cells = self.cells.write().unwrap_or_else(PoisonError::into_inner);
+        if cells.get(spec).is_some_and(|current| Arc::ptr_eq(current, cell)) {
+            cells.remove(spec);
+        }
     }
 
     /// Compiles a kernel for a warm-up, which takes no error for its own.
@@ -156,16 +175,24 @@ impl Pipelines {
         })
     }
 
-    fn compile(&self, gpu: &Gpu, spec: &KernelSpec) -> Result<Arc<Kernel>> {
+    fn compile(&self, gpu: &Gpu, spec: &KernelSpec) -> Result<Arc<Kernel>, Failure> {
         gpu.health.check()?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
         let label = spec.label();
         // naga and drivers' compilers have panicked on valid text before; a panic must not take the program along.
         let built = catch_unwind(AssertUnwindSafe(|| self.compiler.build(gpu, spec, &label)))
-            .unwrap_or_else(|panic| Err(refusal(&label, panic_message(panic.as_ref()))));
+            .unwrap_or_else(|panic| Err(refusal(&label, panic_message(panic.as_ref())).into()));
         let (kernel, times) = built?;
         lock(&self.log).push(times);
         Ok(Arc::new(kernel))
+    }
+}
+
+/// What a cell holds for good: a kernel, or the failure of one that can never be made.
+fn settled(cell: &Cell) -> Option<Result<Arc<Kernel>>> {
+    match cell.get()? {
+        Ok(kernel) => Some(Ok(Arc::clone(kernel))),
+        Err(failure) => failure.stays.then(|| Err(failure.error.clone())),
     }
 }
 

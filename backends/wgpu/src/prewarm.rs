@@ -60,11 +60,12 @@ impl Warming {
         }
     }
 
-    /// The warm-up of what the program used before: the one under way or done, or a new one.
+    /// The warm-up of what the program used before: the one under way or done, or a new one where that was cancelled or some
+    /// kernel failed, which may have passed.
     pub(crate) fn usual(engine: &Arc<Engine>, threads: usize) -> Arc<Task> {
         let mut usual = lock(&engine.warming.usual);
         match &*usual {
-            Some(task) if !task.is_over() || !lock(&task.state).report.cancelled => Arc::clone(task),
+            Some(task) if !task.is_over() || task.is_whole() => Arc::clone(task),
             _ => Arc::clone(usual.insert(Task::start(engine, threads, true, Vec::new()))),
         }
     }
@@ -222,6 +223,12 @@ impl Task {
     /// Whether nothing is left to do.
     pub(crate) fn is_over(&self) -> bool {
         lock(&self.state).threads == 0
+    }
+
+    /// Whether nothing was left out and no kernel failed.
+    fn is_whole(&self) -> bool {
+        let report = &lock(&self.state).report;
+        !report.cancelled && report.kernels.iter().all(|kernel| kernel.error.is_none())
     }
 
     /// Waits until no thread of it is in the driver, but not for ever.

@@ -48,13 +48,14 @@ impl Engine {
                 self.warming.scratch.get_or_init(|| scratch)
             }
         };
+        let layout = self.pipelines.compiler.param_layouts.get(&self.gpu, kernel.param_size)?;
         let index = self.gpu.scoped("warm up", || {
             let size = kernel.param_size.bytes();
             let params =
                 wgpu::BufferBinding { buffer: &scratch.params, offset: 0, size: wgpu::BufferSize::new(size.into()) };
             let params = device.create_bind_group(&wgpu::BindGroupDescriptor {
                 label: Some("kiln.warm"),
-                layout: &self.pipelines.compiler.param_layouts.get(device, kernel.param_size),
+                layout: &layout,
                 entries: &[wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) }],
             });
             let entries: Vec<_> = (0..kernel.bindings.count)

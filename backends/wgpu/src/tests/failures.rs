@@ -1,13 +1,18 @@
 //! Work that fails: an error each time, never a wrong value, and the device goes on.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use kiln_array::kernel::KernelSpec;
 use kiln_array::op::BinaryOp;
-use kiln_array::recording::BufferId;
+use kiln_array::recording::{BufferId, Recording};
+use kiln_array::warm::Report;
 use kiln_array::{Backend, Error, ErrorKind, HostBytes};
 
 use super::{binary, compute, device, device_with, dispatch, floats, ramp, read, recording, upload, warm};
+use crate::error::lock;
 
 #[track_caller]
 fn assert_backend_error(result: Result<HostBytes, Error>) {
@@ -155,4 +160,115 @@ fn somebody_elses_device_keeps_its_handlers_and_survives() {
         }],
     }));
     assert_eq!(heard.load(Ordering::SeqCst), 1, "the owner's are");
+}
+
+/// What goes wrong in a compile.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The renderer says so.
+    Error,
+    /// The renderer, naga or the driver panics.
+    Panic,
+    /// naga takes the text, and the device does not.
+    Refused,
+    /// The same after a while, in which others come to wait for it.
+    Late,
+}
+
+/// A buffer that no kernel's layout has.
+const REFUSED: &str =
+    "@group(3) @binding(0) var<storage, read_write> x: u32; @compute @workgroup_size(1) fn main() { x = 1; }";
+
+/// What goes wrong next. One test at a time has a device.
+static FAULTS: Mutex<VecDeque<Fault>> = Mutex::new(VecDeque::new());
+
+/// The usual renderer, but for the planted faults.
+fn faulty(spec: &KernelSpec, target: kiln_shaders::Target) -> Result<String, kiln_shaders::Error> {
+    let fault = lock(&FAULTS).pop_front();
+    match fault {
+        None => kiln_shaders::render(spec, target),
+        Some(Fault::Error) => Err(kiln_shaders::check("nonsense").expect_err("it is no text")),
+        Some(Fault::Panic) => panic!("out of handles"),
+        Some(Fault::Late) => {
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(REFUSED.into())
+        }
+        Some(Fault::Refused) => Ok(REFUSED.into()),
+    }
+}
+
+fn plant(faults: &[Fault]) {
+    *lock(&FAULTS) = faults.iter().copied().collect();
+}
+
+#[test]
+fn l17_a_failure_that_passes_is_not_kept() {
+    for fault in [Fault::Error, Fault::Panic, Fault::Refused] {
+        for from_warm_up in [false, true] {
+            let Some(gpu) = device_with(faulty) else { return };
+            let (add, x) = (binary(BinaryOp::Add), upload(&gpu, &ramp(8)));
+            plant(&[fault]);
+            let error = if from_warm_up {
+                warm(&gpu, &add).expect_err("a planted fault")
+            } else {
+                gpu.run(&recording(dispatch(&add, [x, x], x, 8))).expect_err("a planted fault")
+            };
+            assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{fault:?}: {error}");
+            assert_eq!(gpu.counters().kernels_compiled, 1, "{fault:?}: one call, one compile");
+            let sum = compute(&gpu, &add, x, x, 8);
+            assert_eq!(read(&gpu, sum, 8), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0], "{fault:?}");
+            assert_eq!(gpu.counters().kernels_compiled, 2, "{fault:?}");
+            // From here on it is there.
+            assert!(warm(&gpu, &add).is_ok());
+            assert_eq!(gpu.counters().kernels_compiled, 2, "{fault:?}");
+        }
+    }
+}
+
+#[test]
+fn l17_a_failure_that_passes_concerns_one_kernel_of_a_call() {
+    let Some(gpu) = device_with(faulty) else { return };
+    let (add, mul) = (binary(BinaryOp::Add), binary(BinaryOp::Mul));
+    let (x, sum, product) = (upload(&gpu, &[3.0; 8]), upload(&gpu, &[0.0; 8]), upload(&gpu, &[0.0; 8]));
+    let both = Recording { dispatches: vec![dispatch(&add, [x, x], sum, 8), dispatch(&mul, [x, x], product, 8)] };
+    plant(&[Fault::Panic]);
+    gpu.run(&both).expect_err("a planted fault");
+    assert_eq!(gpu.counters().kernels_compiled, 2, "the other one is made");
+    gpu.run(&both).expect("it has passed");
+    assert_eq!((read(&gpu, sum, 8), read(&gpu, product, 8)), (vec![6.0; 8], vec![9.0; 8]));
+    assert_eq!(gpu.counters().kernels_compiled, 3);
+}
+
+#[test]
+fn l17_who_waits_for_a_compile_that_fails_tries_again() {
+    let Some(gpu) = device_with(faulty) else { return };
+    let (add, x) = (binary(BinaryOp::Add), upload(&gpu, &[1.5; 8]));
+    plant(&[Fault::Late]);
+    let warming = gpu.warm(vec![Arc::clone(&add)]);
+    while gpu.counters().kernels_compiled == 0 {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let sum = compute(&gpu, &add, x, x, 8);
+                assert_eq!(read(&gpu, sum, 8), [3.0; 8]);
+            });
+        }
+    });
+    assert!(warming.wait().kernels[0].error.is_some(), "the fault was the warm-up's");
+    assert_eq!(gpu.counters().kernels_compiled, 2);
+}
+
+#[test]
+fn l17_a_warm_up_that_failed_is_not_the_last() {
+    let Some(gpu) = device_with(faulty) else { return };
+    plant(&[Fault::Error; 2]);
+    let failed = |report: &Report| report.kernels.iter().filter(|kernel| kernel.error.is_some()).count();
+    assert!(failed(&gpu.warm_up().wait()) > 0, "planted faults");
+    plant(&[]);
+    let again = gpu.warm_up().wait();
+    assert_eq!((failed(&again), again.kernels.is_empty()), (0, false));
+    // One that is whole is the answer for good.
+    assert_eq!(gpu.warm_up().wait().kernels.len(), again.kernels.len());
 }
