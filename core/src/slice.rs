@@ -22,6 +22,17 @@ pub enum SliceItem {
         /// Distance between elements; not zero.
         step: isize,
     },
+    /// Elements from `start` to `last`, both included, in steps of `step`: `start..=last`.
+    ///
+    /// As [`Range`](Self::Range), but that `last` belongs to it whichever way the slice walks.
+    Inclusive {
+        /// First element.
+        start: Option<isize>,
+        /// The element after which it ends, if a step falls on it.
+        last: isize,
+        /// Distance between elements; not zero.
+        step: isize,
+    },
 }
 
 /// First index, number of elements and step of a slice of an axis of `len` elements.
@@ -37,6 +48,7 @@ impl SliceItem {
         match self {
             Self::Index(_) => self,
             Self::Range { start, stop, .. } => Self::Range { start, stop, step },
+            Self::Inclusive { start, last, .. } => Self::Inclusive { start, last, step },
         }
     }
 
@@ -53,8 +65,11 @@ impl SliceItem {
                     _ => Err(bad(format!("index {index} is out of range for an axis of {len} elements"))),
                 };
             }
-            Self::Range { step: 0, .. } => return Err(bad("the step must not be zero".into())),
+            Self::Range { step: 0, .. } | Self::Inclusive { step: 0, .. } => {
+                return Err(bad("the step must not be zero".into()));
+            }
             Self::Range { start, stop, step } => (start, stop, step),
+            Self::Inclusive { start, last, step } => (start, beyond(last, step), step),
         };
         // The ends, cut to 0..=n walking forwards and to -1..=n-1 walking backwards.
         let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
@@ -93,12 +108,12 @@ macro_rules! from_range {
         impl From<RangeInclusive<$int>> for SliceItem {
             fn from(r: RangeInclusive<$int>) -> Self {
                 let (start, last) = r.into_inner();
-                Self::Range { start: Some(end(start)), stop: after(end(last)), step: 1 }
+                Self::Inclusive { start: Some(end(start)), last: end(last), step: 1 }
             }
         }
         impl From<RangeToInclusive<$int>> for SliceItem {
             fn from(r: RangeToInclusive<$int>) -> Self {
-                Self::Range { start: None, stop: after(end(r.end)), step: 1 }
+                Self::Inclusive { start: None, last: end(r.end), step: 1 }
             }
         }
     };
@@ -112,9 +127,14 @@ fn end<T: TryInto<isize>>(number: T) -> isize {
     number.try_into().unwrap_or(isize::MAX)
 }
 
-/// The exclusive end just after an inclusive one; after the last element there is none.
-fn after(end: isize) -> Option<isize> {
-    if end == -1 { None } else { Some(end.saturating_add(1)) }
+/// The exclusive end just beyond an inclusive one, on the way of the step. There is none where it would count from the
+/// axis's other end: after the last element, and before the first.
+fn beyond(last: isize, step: isize) -> Option<isize> {
+    match (last, step > 0) {
+        (-1, true) | (0, false) => None,
+        (_, true) => Some(last.saturating_add(1)),
+        (_, false) => Some(last.saturating_sub(1)),
+    }
 }
 
 impl From<RangeFull> for SliceItem {
@@ -127,10 +147,11 @@ impl From<RangeFull> for SliceItem {
 ///
 /// `s![1, .., 2..8;2, ..;-1]` is NumPy's `x[1, :, 2:8:2, ::-1]`. Axes not named are taken whole. Negative numbers
 /// count from the end; ends out of range are cut. With a negative step the first end is where it starts, as in NumPy:
-/// `s![30..4;-2]` is `x[30:4:-2]`, and `s![..;-1]` the whole axis backwards.
+/// `s![30..4;-2]` is `x[30:4:-2]`, and `s![..;-1]` the whole axis backwards. The end of `a..=b` is included whichever
+/// way the slice walks: `s![5..=2;-1]` takes 5, 4, 3 and 2.
 ///
-/// Clippy's `reversed_empty_ranges` mistakes a range with a literal negative end, such as `1..-1`, for an empty one:
-/// allow that lint there.
+/// Clippy's `reversed_empty_ranges` mistakes a range of literals whose ends fall, such as `1..-1` or `5..=2`, for an
+/// empty one: allow that lint there.
 #[macro_export]
 macro_rules! s {
     (@items [$($done:expr,)*]) => { [$($done),*] };

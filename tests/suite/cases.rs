@@ -13,3 +13,4 @@ mod i_devices;
 mod j_math;
 mod l_functions;
 mod l_numbers;
+mod l_views;

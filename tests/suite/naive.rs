@@ -76,6 +76,7 @@ pub(crate) fn picked(item: &SliceItem, len: usize) -> Vec<usize> {
             return vec![at as usize];
         }
         SliceItem::Range { start, stop, step } => (start, stop, step as i128),
+        SliceItem::Inclusive { .. } => unreachable!("Python has no inclusive ends; cases/l_views.rs walks them"),
     };
     let end = |given: Option<isize>, default: i128| {
         given.map_or(default, |end| {
