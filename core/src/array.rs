@@ -221,7 +221,7 @@ impl<T: Element> Array<T> {
             Ok(whole) => {
                 let bytes = whole.size() as u64 * T::DTYPE.bytes() as u64;
                 let read = self.device().backend().read(whole.source.storage.id(), bytes);
-                read.map(move |bytes| Ok(HostArray::new(shape, T::from_bytes(bytes))))
+                read.map(move |bytes| Ok(HostArray::new(shape, T::from_bytes(bytes)?)))
             }
         }
     }
@@ -229,7 +229,7 @@ impl<T: Element> Array<T> {
     /// Waits for the values and returns them.
     ///
     /// # Errors
-    /// The device was lost, or the work that makes the array failed.
+    /// The device was lost, the work that makes the array failed, or device or host have no memory for a copy.
     pub fn to_host(&self) -> Result<HostArray<T>> {
         self.read().wait()
     }

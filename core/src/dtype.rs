@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::error::Result;
 use crate::host::HostBytes;
 
 /// The type of an array's elements, known at run time.
@@ -140,7 +141,10 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + fmt::Debug + Send + Sync 
     /// The bytes of a slice as they lie in device memory.
     fn to_bytes(values: &[Self]) -> std::borrow::Cow<'_, [u8]>;
     /// The values in bytes read from device memory.
-    fn from_bytes(bytes: HostBytes) -> Vec<Self>;
+    ///
+    /// # Errors
+    /// The host has no memory for them.
+    fn from_bytes(bytes: HostBytes) -> Result<Vec<Self>>;
 }
 
 macro_rules! element {
@@ -159,7 +163,7 @@ macro_rules! element {
             fn to_bytes(values: &[Self]) -> std::borrow::Cow<'_, [u8]> {
                 bytemuck::cast_slice(values).into()
             }
-            fn from_bytes(bytes: HostBytes) -> Vec<Self> {
+            fn from_bytes(bytes: HostBytes) -> Result<Vec<Self>> {
                 bytes.into_numbers()
             }
         }
@@ -183,8 +187,8 @@ impl Element for bool {
     fn to_bytes(values: &[Self]) -> std::borrow::Cow<'_, [u8]> {
         bytemuck::cast_slice(values).into()
     }
-    fn from_bytes(bytes: HostBytes) -> Vec<Self> {
-        bytes.as_bytes().iter().map(|&byte| byte != 0).collect()
+    fn from_bytes(bytes: HostBytes) -> Result<Vec<Self>> {
+        bytes.into_bools()
     }
 }
 

@@ -140,11 +140,11 @@ pub enum ErrorKind {
         /// What was tried and why it did not do.
         reason: String,
     },
-    /// The device had no memory left.
+    /// The device, or the host where an array is read, had no memory left.
     OutOfMemory {
         /// Bytes asked for.
         bytes: u64,
-        /// The device.
+        /// The device, or `the host`.
         device: String,
     },
     /// A generated kernel did not compile.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::dtype::Element;
+use crate::error::{ErrorKind, Result};
 use crate::shape::Shape;
 
 /// Bytes that a backend read: whole words, so that numbers take the memory over as it is. A new page costs more than what is
@@ -15,10 +16,12 @@ pub struct HostBytes {
 
 impl HostBytes {
     /// A copy of some bytes.
-    #[must_use]
-    pub fn copy_of(bytes: &[u8]) -> Self {
+    ///
+    /// # Errors
+    /// The host has no memory for it.
+    pub fn copy_of(bytes: &[u8]) -> Result<Self> {
         let (whole, tail) = bytes.split_at(bytes.len() / 4 * 4);
-        let mut words = Vec::with_capacity(bytes.len().div_ceil(4));
+        let mut words = room(bytes.len().div_ceil(4))?;
         match bytemuck::try_cast_slice(whole) {
             Ok(aligned) => words.extend_from_slice(aligned),
             Err(_) => words.extend(whole.chunks_exact(4).map(bytemuck::pod_read_unaligned::<u32>)),
@@ -28,7 +31,7 @@ impl HostBytes {
             last[..tail.len()].copy_from_slice(tail);
             words.push(u32::from_ne_bytes(last));
         }
-        Self { words, len: bytes.len() }
+        Ok(Self { words, len: bytes.len() })
     }
 
     /// The bytes.
@@ -38,11 +41,32 @@ impl HostBytes {
     }
 
     /// The whole words, as numbers of one word each.
-    pub(crate) fn into_numbers<T: bytemuck::Pod>(mut self) -> Vec<T> {
+    pub(crate) fn into_numbers<T: bytemuck::Pod>(mut self) -> Result<Vec<T>> {
         debug_assert_eq!(size_of::<T>(), 4, "a smaller type would lose the tail");
         self.words.truncate(self.len / 4);
-        bytemuck::allocation::try_cast_vec(self.words).unwrap_or_else(|(_, words)| bytemuck::pod_collect_to_vec(&words))
+        bytemuck::allocation::try_cast_vec(self.words).or_else(|(_, words)| {
+            let mut numbers = room(words.len())?;
+            numbers.extend(words.iter().map(|word| bytemuck::pod_read_unaligned::<T>(bytemuck::bytes_of(word))));
+            Ok(numbers)
+        })
     }
+
+    /// The bytes, as truth values.
+    pub(crate) fn into_bools(self) -> Result<Vec<bool>> {
+        let mut bools = room(self.len)?;
+        bools.extend(self.as_bytes().iter().map(|&byte| byte != 0));
+        Ok(bools)
+    }
+}
+
+/// An empty vector with room for so many values. How many there are comes from the user, so a lack of memory is an error.
+fn room<T>(len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        ErrorKind::OutOfMemory { bytes, device: "the host".into() }
+    })?;
+    Ok(values)
 }
 
 /// An array's values in host memory, row-major.
@@ -146,10 +170,10 @@ mod tests {
         for start in 0..8 {
             for len in 0..20 {
                 let bytes = &memory[start..start + len];
-                let copy = HostBytes::copy_of(bytes);
+                let copy = HostBytes::copy_of(bytes).unwrap();
                 assert_eq!(copy.as_bytes(), bytes, "{len} bytes from {start}");
                 let at = copy.as_bytes().as_ptr();
-                let numbers = copy.into_numbers::<f32>();
+                let numbers = copy.into_numbers::<f32>().unwrap();
                 assert_eq!(
                     bytemuck::cast_slice::<f32, u8>(&numbers),
                     &bytes[..len / 4 * 4],

@@ -12,5 +12,6 @@ mod g_limits;
 mod i_devices;
 mod j_math;
 mod l_functions;
+mod l_memory;
 mod l_numbers;
 mod l_views;

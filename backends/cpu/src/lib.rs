@@ -145,7 +145,7 @@ impl Backend for Cpu {
         let store = self.store();
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         Pending::ready(store.get(buffer).and_then(|buffer| match buffer.bytes().get(..wanted) {
-            Some(bytes) => Ok(HostBytes::copy_of(bytes)),
+            Some(bytes) => HostBytes::copy_of(bytes),
             None => {
                 let message = format!("{bytes} bytes of a buffer of {}", buffer.bytes().len());
                 Err(ErrorKind::Backend { op: "read", message }.into())

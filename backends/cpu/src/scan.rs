@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use kiln_array::Result;
 use kiln_array::recording::LEAF;
+use kiln_array::{ErrorKind, Result};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::block::{Code, Machine};
@@ -267,6 +267,13 @@ impl Scan<'_> {
         let width = if shared { self.inner.div_ceil(Threads::count()).clamp(WIDE, BLOCK) } else { BLOCK };
         let mut strips: Vec<(usize, Vec<Outs<'_>>)> =
             (0..self.inner).step_by(width).map(|first| (first, vec![])).collect();
+        let rows = self.range(tile).len();
+        for (_, strip) in &mut strips {
+            strip.try_reserve_exact(rows).map_err(|_| {
+                let bytes = (rows * size_of::<Outs<'_>>()) as u64;
+                ErrorKind::OutOfMemory { bytes, device: "cpu".into() }
+            })?;
+        }
         let mut rest = outs;
         for _ in self.range(tile) {
             let (mut row, below): (Outs<'_>, Outs<'_>) = rest.into_iter().map(|out| out.split_at(self.inner)).unzip();

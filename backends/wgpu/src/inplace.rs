@@ -122,7 +122,7 @@ impl Held<'_> {
         self.is_mapped = true;
         mapped?;
         let view = self.buffer.get_mapped_range(..whole).map_err(|error| failed(error.to_string()))?;
-        Ok(HostBytes::copy_of(&view[..bytes]))
+        HostBytes::copy_of(&view[..bytes])
     }
 }
 

@@ -188,7 +188,7 @@ impl Arrival {
         };
         staging.unmap();
         self.engine.staging.put(staging);
-        Ok(bytes)
+        bytes
     }
 }
 

@@ -125,7 +125,7 @@ fn compute(gpu: &Wgpu, kernel: &Arc<KernelSpec>, a: BufferId, b: BufferId, len: 
 }
 
 fn floats(bytes: HostBytes) -> Vec<f32> {
-    f32::from_bytes(bytes)
+    f32::from_bytes(bytes).expect("there is memory")
 }
 
 fn read(gpu: &Wgpu, buffer: BufferId, len: usize) -> Vec<f32> {

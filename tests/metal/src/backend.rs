@@ -211,7 +211,7 @@ impl Backend for Metal {
     fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         Pending::ready(self.memory(buffer).and_then(|memory| match memory.read(wanted) {
-            Some(bytes) => Ok(bytes),
+            Some(bytes) => bytes,
             None => {
                 let message = format!("{bytes} bytes of a buffer of {}", memory.bytes);
                 Err(ErrorKind::Backend { op: "read", message }.into())
@@ -297,7 +297,7 @@ impl Memory {
         Argument { at: self.at(), bytes: self.bytes, writable }
     }
 
-    fn read(&self, bytes: usize) -> Option<HostBytes> {
+    fn read(&self, bytes: usize) -> Option<Result<HostBytes>> {
         // SAFETY: within the memory, which no dispatch writes now: it ran before its array was known to anybody.
         (bytes <= self.bytes).then(|| HostBytes::copy_of(unsafe { std::slice::from_raw_parts(self.at(), bytes) }))
     }

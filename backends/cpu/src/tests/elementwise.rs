@@ -80,7 +80,7 @@ fn map<A: Element, R: Element>(
         scalars: scalars.iter().map(|scalar| scalar.bits).collect(),
     };
     cpu.run(&Recording { dispatches: vec![dispatch] })?;
-    Ok(R::from_bytes(cpu.read(output.buffer, (n * R::DTYPE.bytes()) as u64).wait()?))
+    R::from_bytes(cpu.read(output.buffer, (n * R::DTYPE.bytes()) as u64).wait()?)
 }
 
 fn one(instr: Instr, inputs: u32, from: Dtype, to: Dtype) -> Program {

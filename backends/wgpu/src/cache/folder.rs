@@ -118,7 +118,8 @@ impl Folder {
         if user_of(&file.metadata()?) != self.user {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user owns it"));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(usize::try_from(meta.len()).unwrap_or(0))?;
         (&mut file).take(MOST_BYTES).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
     }

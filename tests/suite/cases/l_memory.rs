@@ -1,0 +1,135 @@
+//! Cases L04, L08, L12, L20: memory that runs out, that is kept, and that is given back.
+//!
+//! What a process may have is the process's own, so most cases run in children: this binary again, with one test, which
+//! does the job that a variable names.
+
+use std::process::{Command, Output};
+
+use kiln::prelude::*;
+use kiln::{ErrorKind, Result};
+
+use crate::harness::{Tested, backends, long, on_each_backend, report, takes};
+
+/// The variable that names a child's job.
+const JOB: &str = "KILN_TEST_MEMORY_JOB";
+
+/// What a child that did its job prints.
+const DONE: &str = "the job is done";
+
+/// Does a job in a child for each backend that runs, on that backend; it must end well.
+fn in_children(job: &str, also: &[(&str, &str)]) {
+    for Tested { name, device } in backends() {
+        if device.is_ok() && *name != "metal" {
+            let output = child(job, name, also);
+            assert_done(&output, &format!("{job} on {name}"));
+        }
+    }
+}
+
+fn child(job: &str, backend: &str, also: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("the test's own path"));
+    command.args(["--exact", "cases::l_memory::a_job_where_one_is_asked_for", "--nocapture", "--test-threads=1"]);
+    command.env(JOB, job).env("KILN_TEST_BACKENDS", backend).env_remove("KILN_TEST_REPORT");
+    command.env_remove("KILN_TEST_REQUIRE").env("GALLIVM_PERF", "nopt").envs(also.iter().copied());
+    command.output().expect("the test starts itself")
+}
+
+#[track_caller]
+fn assert_done(output: &Output, what: &str) {
+    let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let whole = output.status.success() && text[0].contains(DONE);
+    assert!(whole, "{what} ended with {}\n{}", output.status, text.join("\n"));
+}
+
+#[test]
+fn a_job_where_one_is_asked_for() {
+    let Ok(job) = std::env::var(JOB) else { return };
+    match job.as_str() {
+        "gigabytes" => on_each_backend(|device| gigabytes(device).expect("what fits is computed")),
+        "full" => on_each_backend(|device| memory_runs_out(device).expect("what fits is computed")),
+        _ => panic!("no job is called {job}"),
+    }
+    println!("{DONE}");
+}
+
+/// A number of kilobytes that the system knows of this process, as bytes.
+fn of_this_process(what: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// Allows this process so many bytes in all; `false` where that cannot be done.
+fn allow(bytes: u64) -> bool {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--pid={}", std::process::id())).arg(format!("--as={bytes}"));
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[track_caller]
+fn assert_no_memory<T>(result: Result<T>, what: &str) {
+    match result {
+        Ok(_) => panic!("{what} needs more memory than there is"),
+        Err(error) => assert!(matches!(error.kind(), ErrorKind::OutOfMemory { .. }), "{what}: {error}"),
+    }
+}
+
+/// An array that the process can hold once, and everything that would hold it, or most of it, a second time.
+fn memory_runs_out(device: &Device) -> Result<()> {
+    const N: usize = 24 << 20;
+    const ROWS: usize = 1 << 10;
+    let x = device.full(1f32, [ROWS, N / ROWS])?;
+    let truths = device.full(true, 4 * N)?;
+    let few = device.full(2i32, 1000)?;
+    // Kernels are compiled, and threads started, while there is memory.
+    let small = device.full(1f32, [ROWS, 64])?;
+    small.sum(0)?.to_host()?;
+    small.cumsum(0)?.to_host()?;
+    let values = vec![1f32; N];
+    (&few + 1).eval()?.to_host()?;
+    device.synchronize().wait()?;
+    let now = of_this_process("VmSize").expect("the system knows");
+    assert!(allow(now + N as u64 * 2), "the process's memory can be limited");
+
+    for _ in 0..3 {
+        assert_no_memory(x.to_host(), "a read");
+        assert_no_memory(pollster::block_on(x.read()), "an awaited read");
+        assert_no_memory(truths.to_host(), "a read of truth values");
+        assert_no_memory(x.transpose().to_host(), "a read of a view");
+        assert_no_memory(device.array(&values, N), "an upload");
+        assert_no_memory(device.full(0i32, N), "an array");
+        assert_no_memory((&x + 1.0).eval(), "a result");
+        assert_no_memory(x.cumsum(0), "running sums");
+        assert_no_memory(x.cumsum(1), "running sums along lines");
+        assert_eq!((&few + 1).sum(..)?.item()?, 3000, "what fits is still computed");
+    }
+    drop((values, truths));
+    assert_eq!(x.to_host()?.as_slice().len(), N, "there is room again");
+    Ok(())
+}
+
+/// The input as it was reported.
+fn gigabytes(device: &Device) -> Result<()> {
+    const N: usize = 500_000_000;
+    if !takes(device, N) {
+        return Ok(());
+    }
+    assert!(allow(3 << 30), "the process's memory can be limited");
+    let x = device.full(1f32, N)?;
+    assert_no_memory(x.to_host(), "a read");
+    assert_eq!(x.slice(s![7..9])?.to_host()?.as_slice(), [1.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn l08_memory_that_runs_out_is_an_error_everywhere() {
+    if !cfg!(target_os = "linux") || Command::new("prlimit").arg("--version").output().is_err() {
+        return report("not run: case L08 (nothing here limits a process's memory)");
+    }
+    in_children("full", &[]);
+    if long() {
+        in_children("gigabytes", &[]);
+    } else {
+        report("not run: case L08 with 2 GB (memory; KILN_TEST_LONG=1 runs it)");
+    }
+}
