@@ -55,8 +55,8 @@ pub use kiln_array::reduce::Reduce;
 pub use kiln_array::scan::Scan;
 pub use kiln_array::warm::{Origin, Progress, Report, WarmUp, WarmedKernel};
 pub use kiln_array::{
-    Array, ArrayOps, Axes, Axis, Device, Dtype, Element, Error, ErrorKind, Expr, FloatRules, HostArray, IntoExpr,
-    IntoShape, Result, Shape, SliceItem, keep, s,
+    Array, ArrayOps, Axes, Axis, Device, Dtype, Element, Error, ErrorKind, Expr, FloatRules, HostArray, IntoAxes,
+    IntoAxis, IntoExpr, IntoShape, Result, Shape, SliceItem, keep, s,
 };
 pub use open::{Backend, Options, devices_async, open_async};
 #[cfg(not(target_arch = "wasm32"))]

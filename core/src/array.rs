@@ -14,7 +14,7 @@ use crate::expr::{Expr, Source};
 use crate::host::HostArray;
 use crate::layout::Layout;
 use crate::recording::BufferId;
-use crate::shape::{Axis, IntoShape, Shape, resolve_axis};
+use crate::shape::{IntoAxis, IntoShape, Shape, resolve_axis};
 use crate::slice::SliceItem;
 
 /// Device memory of one or more arrays; given back when the last of them is dropped.
@@ -157,8 +157,8 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// The axis is out of range.
-    pub fn reverse(&self, axis: impl Into<Axis>) -> Result<Self> {
-        let at = resolve_axis("reverse", axis.into().0, self.ndim())?;
+    pub fn reverse(&self, axis: impl IntoAxis) -> Result<Self> {
+        let at = resolve_axis("reverse", axis.into_axis().0, self.ndim())?;
         let mut items = vec![SliceItem::from(..); at];
         items.push(SliceItem::from(..).step_by(-1));
         self.slice(items)

@@ -126,6 +126,11 @@ mod sealed {
 }
 
 /// A Rust type that an array can hold. Sealed: the set is that of [`Dtype`].
+#[diagnostic::on_unimplemented(
+    message = "arrays of `{Self}` do not exist",
+    label = "elements are `bool`, `i32`, `u32` or `f32`",
+    note = "convert numbers on the host: `value as f32`"
+)]
 pub trait Element: sealed::Sealed + Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// The run-time name of the type.
     const DTYPE: Dtype;
@@ -199,15 +204,30 @@ impl Number for u32 {}
 impl Number for f32 {}
 
 /// Numbers with a sign: negation is defined.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no sign",
+    label = "needs elements of `i32` or `f32`",
+    note = "convert the elements first: `.cast::<i32>()` or `.cast::<f32>()`"
+)]
 pub trait Signed: Number {}
 impl Signed for i32 {}
 impl Signed for f32 {}
 
 /// Floating-point numbers: roots and transcendental functions are defined.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a floating-point type",
+    label = "needs elements of `f32`",
+    note = "convert the elements first: `.cast::<f32>()`"
+)]
 pub trait Float: Signed {}
 impl Float for f32 {}
 
 /// Element types with `& | ^ !`: bool (logical) and the integers (bitwise).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no bitwise operators",
+    label = "needs elements of `bool`, `i32` or `u32`",
+    note = "comparisons such as `x.gt(0.0)` give `bool`"
+)]
 pub trait Bits: Element {}
 impl Bits for bool {}
 impl Bits for i32 {}

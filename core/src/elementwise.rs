@@ -14,6 +14,13 @@ use crate::op::{BinaryOp, UnaryOp};
 use crate::plan::{Statement, map};
 
 /// What can stand as an operand with elements of type `T`: an array, an expression, a scalar.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand for elements of type `{T}`",
+    label = "not an array, an expression or a number of `{T}`",
+    note = "a number has the elements' type: `2.0` for `f32`, `2` for `i32` and `u32`; others need a cast: `n as {T}`",
+    note = "an array or expression of another type is converted by `.cast()`",
+    note = "a reduction, scan or view returns a `Result`: put `?` behind it, as in `x - x.mean(0)?`"
+)]
 pub trait IntoExpr<T> {
     /// The operand as an expression.
     fn into_expr(self) -> Expr<T>;

@@ -7,7 +7,7 @@
 //! | [`dtype`], [`shape`], [`layout`] | element types, lengths, strides and views |
 //! | [`device`], [`mod@array`] | a handle on a backend (`probe` asks which rules of floats it keeps); values that live on it |
 //! | [`expr`], [`op`], [`operators`] | lazy elementwise expressions and the tables of operators; `fuse` makes programs of them |
-//! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls |
+//! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls (`evaluated`: what an expression says that is used as an array) |
 //! | [`monoid`] | the operators of reductions and scans, built in or traced from a closure |
 //! | [`program`], [`kernel`] | an expression as straight-line code; what a backend compiles |
 //! | [`plan`] | which dispatches, which tiles: from shapes and dtypes alone |
@@ -25,6 +25,7 @@ pub mod device;
 pub mod dtype;
 pub mod elementwise;
 pub mod error;
+mod evaluated;
 pub mod expr;
 mod fuse;
 pub mod host;
@@ -55,6 +56,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use expr::Expr;
 pub use host::{HostArray, HostBytes};
 pub use probe::FloatRules;
-pub use shape::{Axes, Axis, IntoShape, Shape, keep};
+pub use shape::{Axes, Axis, IntoAxes, IntoAxis, IntoShape, Shape, keep};
 pub use slice::SliceItem;
 pub use warm::WarmUp;

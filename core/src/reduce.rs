@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::op::BinaryOp;
 use crate::plan::{MAX_ELEMENTS, Statement, reduce as plan};
-use crate::shape::{Axes, Shape};
+use crate::shape::{Axes, IntoAxes, Shape};
 
 /// Reductions of arrays and expressions.
 ///
@@ -30,18 +30,18 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// Bad axes, the expression's own error, or no memory for the result.
-    fn sum(&self, axes: impl Into<Axes>) -> Result<Array<<Self::Elem as Element>::Sum>> {
+    fn sum(&self, axes: impl IntoAxes) -> Result<Array<<Self::Elem as Element>::Sum>> {
         let wide = self.to_expr().convert();
-        binary("sum", BinaryOp::Add, &wide, &axes.into(), Some(value(0)))
+        binary("sum", BinaryOp::Add, &wide, &axes.into_axes(), Some(value(0)))
     }
 
     /// The product. NumPy's `prod`; 1 over no elements. Integers wrap.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    fn prod(&self, axes: impl Into<Axes>) -> Result<Array<<Self::Elem as Element>::Sum>> {
+    fn prod(&self, axes: impl IntoAxes) -> Result<Array<<Self::Elem as Element>::Sum>> {
         let wide = self.to_expr().convert();
-        binary("prod", BinaryOp::Mul, &wide, &axes.into(), Some(value(1)))
+        binary("prod", BinaryOp::Mul, &wide, &axes.into_axes(), Some(value(1)))
     }
 
     /// The smallest element; NaN if there is one; −0 before +0. Of two arrays, elementwise:
@@ -49,8 +49,8 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`sum`](Self::sum), and over no elements.
-    fn min(&self, axes: impl Into<Axes>) -> Result<Array<Self::Elem>> {
-        extreme("min", BinaryOp::Min, &self.to_expr(), &axes.into())
+    fn min(&self, axes: impl IntoAxes) -> Result<Array<Self::Elem>> {
+        extreme("min", BinaryOp::Min, &self.to_expr(), &axes.into_axes())
     }
 
     /// The largest element; NaN if there is one; +0 after −0. Of two arrays, elementwise:
@@ -58,8 +58,8 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`min`](Self::min).
-    fn max(&self, axes: impl Into<Axes>) -> Result<Array<Self::Elem>> {
-        extreme("max", BinaryOp::Max, &self.to_expr(), &axes.into())
+    fn max(&self, axes: impl IntoAxes) -> Result<Array<Self::Elem>> {
+        extreme("max", BinaryOp::Max, &self.to_expr(), &axes.into_axes())
     }
 
     /// The arithmetic mean; NaN over no elements.
@@ -69,30 +69,30 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    fn mean(&self, axes: impl Into<Axes>) -> Result<Array<<Self::Elem as Element>::Mean>> {
-        crate::mean::mean(&self.to_expr(), &axes.into())
+    fn mean(&self, axes: impl IntoAxes) -> Result<Array<<Self::Elem as Element>::Mean>> {
+        crate::mean::mean(&self.to_expr(), &axes.into_axes())
     }
 
     /// Whether any element is true; false over no elements.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    fn any(&self, axes: impl Into<Axes>) -> Result<Array<bool>>
+    fn any(&self, axes: impl IntoAxes) -> Result<Array<bool>>
     where
         Self: ArrayOps<Elem = bool>,
     {
-        binary("any", BinaryOp::Or, &self.to_expr(), &axes.into(), Some(false))
+        binary("any", BinaryOp::Or, &self.to_expr(), &axes.into_axes(), Some(false))
     }
 
     /// Whether all elements are true; true over no elements.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    fn all(&self, axes: impl Into<Axes>) -> Result<Array<bool>>
+    fn all(&self, axes: impl IntoAxes) -> Result<Array<bool>>
     where
         Self: ArrayOps<Elem = bool>,
     {
-        binary("all", BinaryOp::And, &self.to_expr(), &axes.into(), Some(true))
+        binary("all", BinaryOp::And, &self.to_expr(), &axes.into_axes(), Some(true))
     }
 
     /// The elements combined by an associative operator: `x.reduce(.., |a, b| a.maximum(b))`.
@@ -103,11 +103,11 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`min`](Self::min), and an operator that uses arrays or another operator's arguments.
-    fn reduce<F>(&self, axes: impl Into<Axes>, combine: F) -> Result<Array<Self::Elem>>
+    fn reduce<F>(&self, axes: impl IntoAxes, combine: F) -> Result<Array<Self::Elem>>
     where
         F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
-        reduce(&self.to_expr(), &axes.into(), &Operator::traced("reduce", combine)?, None)
+        reduce(&self.to_expr(), &axes.into_axes(), &Operator::traced("reduce", combine)?, None)
     }
 
     /// [`reduce`](Self::reduce) from an initial value, which enters once per result, on the left; it is the result over
@@ -115,14 +115,14 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), but not over no elements.
-    fn reduce_from<F>(&self, initial: Self::Elem, axes: impl Into<Axes>, combine: F) -> Result<Array<Self::Elem>>
+    fn reduce_from<F>(&self, initial: Self::Elem, axes: impl IntoAxes, combine: F) -> Result<Array<Self::Elem>>
     where
         F: Fn(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
         let total = Expr::argument();
         let result = combine(&Expr::scalar(initial), &total).node?;
         let operator = Operator::traced("reduce", combine)?.finished(&[total.node?], result)?;
-        reduce(&self.to_expr(), &axes.into(), &operator, Some(initial))
+        reduce(&self.to_expr(), &axes.into_axes(), &operator, Some(initial))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::op::BinaryOp;
 use crate::plan::{Statement, scan as plan};
-use crate::shape::{Axis, resolve_axis};
+use crate::shape::{Axis, IntoAxis, resolve_axis};
 
 /// Inclusive scans of arrays and expressions: element `i` of the result combines elements `0..=i` along the axis.
 ///
@@ -27,32 +27,32 @@ pub trait Scan: ArrayOps {
     ///
     /// # Errors
     /// The axis is out of range, the expression's own error, or no memory for the result.
-    fn cumsum(&self, axis: impl Into<Axis>) -> Result<Array<<Self::Elem as Element>::Sum>> {
-        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis.into())
+    fn cumsum(&self, axis: impl IntoAxis) -> Result<Array<<Self::Elem as Element>::Sum>> {
+        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis.into_axis())
     }
 
     /// The running product: NumPy's `cumprod`. Integers wrap.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
-    fn cumprod(&self, axis: impl Into<Axis>) -> Result<Array<<Self::Elem as Element>::Sum>> {
-        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis.into())
+    fn cumprod(&self, axis: impl IntoAxis) -> Result<Array<<Self::Elem as Element>::Sum>> {
+        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis.into_axis())
     }
 
     /// The smallest element so far: NumPy's `minimum.accumulate`. NaN from the first NaN on.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
-    fn cummin(&self, axis: impl Into<Axis>) -> Result<Array<Self::Elem>> {
-        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis.into())
+    fn cummin(&self, axis: impl IntoAxis) -> Result<Array<Self::Elem>> {
+        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis.into_axis())
     }
 
     /// The largest element so far: NumPy's `maximum.accumulate`. NaN from the first NaN on.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
-    fn cummax(&self, axis: impl Into<Axis>) -> Result<Array<Self::Elem>> {
-        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis.into())
+    fn cummax(&self, axis: impl IntoAxis) -> Result<Array<Self::Elem>> {
+        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis.into_axis())
     }
 
     /// The running combination by an associative operator: `x.scan(0, |a, b| a.maximum(b))`. Julia's `accumulate`.
@@ -64,11 +64,11 @@ pub trait Scan: ArrayOps {
     /// As [`cumsum`](Self::cumsum), and an operator that uses arrays or another operator's arguments.
     #[doc(alias = "accumulate")]
     #[doc(alias = "prefix sum")]
-    fn scan<F>(&self, axis: impl Into<Axis>, combine: F) -> Result<Array<Self::Elem>>
+    fn scan<F>(&self, axis: impl IntoAxis, combine: F) -> Result<Array<Self::Elem>>
     where
         F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
-        run(self.to_expr().node?, axis.into(), &Operator::traced("scan", combine)?)
+        run(self.to_expr().node?, axis.into_axis(), &Operator::traced("scan", combine)?)
     }
 }
 

@@ -84,6 +84,11 @@ impl FromIterator<usize> for Shape {
 }
 
 /// What can be given where a shape is asked for: `[2, 3]`, `vec![2, 3]`, `&[2, 3][..]`, `6`, `()` for 0-d.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no shape",
+    label = "a shape is a number of `usize` or an array of them",
+    note = "two rows of three elements are `[2, 3]`, a single element is `()`"
+)]
 pub trait IntoShape {
     /// The shape.
     fn into_shape(self) -> Shape;
@@ -170,8 +175,26 @@ pub(crate) fn resolve_axis(op: &'static str, axis: isize, ndim: usize) -> Result
 /// The given axes, kept as axes of length 1, so that the result broadcasts against the array it came from.
 ///
 /// NumPy's `keepdims=True`: `x.mean(keep(1))?` of shape `(5, 7)` is `(5, 1)`.
-pub fn keep(axes: impl Into<Axes>) -> Axes {
-    Axes { keep: true, ..axes.into() }
+pub fn keep(axes: impl IntoAxes) -> Axes {
+    Axes { keep: true, ..axes.into_axes() }
+}
+
+/// What can name the axes of a reduction: whatever makes [`Axes`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` names no axes",
+    label = "axes are `..`, a number or an array of numbers",
+    note = "the larger of each two elements is `x.maximum(&y)`, the smaller `x.minimum(&y)`"
+)]
+pub trait IntoAxes {
+    /// The axes.
+    fn into_axes(self) -> Axes;
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Into<Axes>> IntoAxes for A {
+    fn into_axes(self) -> Axes {
+        self.into()
+    }
 }
 
 impl From<RangeFull> for Axes {
@@ -183,6 +206,25 @@ impl From<RangeFull> for Axes {
 /// One axis; a negative number counts from the end. Made of `usize`, `isize` and `i32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis(pub(crate) isize);
+
+/// What can name the axis of a scan: whatever makes an [`Axis`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not one axis",
+    label = "an axis is a number; a negative one counts from the end",
+    note = "all elements lie along the only axis of `x.reshape(x.size())?`",
+    note = "the larger of each two elements is `x.maximum(&y)`, the smaller `x.minimum(&y)`"
+)]
+pub trait IntoAxis {
+    /// The axis.
+    fn into_axis(self) -> Axis;
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Into<Axis>> IntoAxis for A {
+    fn into_axis(self) -> Axis {
+        self.into()
+    }
+}
 
 impl From<isize> for Axis {
     fn from(axis: isize) -> Self {

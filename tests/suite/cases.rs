@@ -15,3 +15,4 @@ mod l_functions;
 mod l_memory;
 mod l_numbers;
 mod l_views;
+mod l_words;
