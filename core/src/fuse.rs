@@ -1,18 +1,20 @@
 //! Fusion: from trees to one program, with the arrays and constants that it reads.
 //!
 //! Children come before parents and a node that occurs twice is computed once. Where a tree reads more arrays than a
-//! kernel of the device can bind, parts of it are computed first: see [`fuse`].
+//! kernel of the device can bind, parts of it are computed first: see `cut.rs`. Time grows with the number of operands
+//! and not faster: nodes and arrays are found by hash.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::array::Storage;
+use crate::cut::Cutter;
 use crate::device::Device;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{Kind, Node, Source};
-use crate::layout::Layout;
-use crate::plan::{MAX_ELEMENTS, Statement, map};
+use crate::plan::MAX_ELEMENTS;
 use crate::program::{Instr, Program, Value};
 use crate::shape::Shape;
 
@@ -41,15 +43,41 @@ impl Fused {
     }
 }
 
-/// Operations in one kernel; more would only wait for the compiler.
-const MAX_INSTRS: usize = 4096;
+/// Operations in one kernel; more would only wait for the compiler. Arrays and constants do not count.
+const MAX_OPERATIONS: usize = 4096;
+
+/// Nodes whose values are in arrays already.
+pub(crate) type Stored = HashMap<*const Node, Source>;
+
+/// What is read of a storage, whatever shape it is stretched to: equal keys, equal elements.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Read {
+    storage: *const Storage,
+    offset: usize,
+    /// From the last axis; 0 where nothing moves, and none before the first axis that moves.
+    strides: SmallVec<[isize; 4]>,
+}
+
+impl Read {
+    pub(crate) fn new(source: &Source) -> Self {
+        let layout = &source.layout;
+        let steps = layout.shape.iter().zip(&layout.strides).map(|(&len, &stride)| if len == 1 { 0 } else { stride });
+        let mut strides: SmallVec<[isize; 4]> = steps.rev().collect();
+        while strides.last() == Some(&0) {
+            strides.pop();
+        }
+        Self { storage: Arc::as_ptr(&source.storage), offset: layout.offset, strides }
+    }
+}
 
 /// Turns trees into a program. One value per root, in order.
 pub(crate) struct Fuser<'a> {
     op: &'static str,
     known: HashMap<*const Node, Value>,
-    /// Nodes whose values are in arrays already.
-    stored: HashMap<*const Node, Source>,
+    /// The values of what is read.
+    reads: HashMap<Read, Value>,
+    stored: Option<&'a Stored>,
+    operations: usize,
     fused: Fused,
     roots: &'a [Arc<Node>],
 }
@@ -59,7 +87,12 @@ impl<'a> Fuser<'a> {
     pub(crate) fn new(op: &'static str, roots: &'a [Arc<Node>]) -> Self {
         let shape = roots.first().map(|root| root.shape.clone()).unwrap_or_default();
         let fused = Fused { program: Program::default(), inputs: Vec::new(), scalars: SmallVec::new(), shape };
-        Self { op, known: HashMap::new(), stored: HashMap::new(), fused, roots }
+        Self { op, known: HashMap::new(), reads: HashMap::new(), stored: None, operations: 0, fused, roots }
+    }
+
+    /// Takes nodes for the arrays that hold their values.
+    pub(crate) fn stored(self, stored: &'a Stored) -> Self {
+        Self { stored: Some(stored), ..self }
     }
 
     /// Makes nodes stand for the program's inputs: the arguments of an operator.
@@ -71,7 +104,14 @@ impl<'a> Fuser<'a> {
         self
     }
 
-    pub(crate) fn fuse(mut self) -> Result<Fused> {
+    pub(crate) fn fuse(self) -> Result<Fused> {
+        let op = self.op;
+        // No list of inputs is that long.
+        self.fuse_within(usize::MAX)?.ok_or_else(|| too_many_arrays(op, usize::MAX, usize::MAX, "kiln"))
+    }
+
+    /// The program, or `None` if it reads more than `room` arrays.
+    pub(crate) fn fuse_within(mut self, room: usize) -> Result<Option<Fused>> {
         let size = self.fused.shape.checked_size().unwrap_or(usize::MAX);
         if size > MAX_ELEMENTS {
             let (needed, limit) = (size as u64, MAX_ELEMENTS as u64);
@@ -79,38 +119,46 @@ impl<'a> Fuser<'a> {
             return Err(ErrorKind::Limit { op: self.op, what, needed, limit, device: "kiln".into() }.into());
         }
         for root in self.roots {
-            let value = self.value(root)?;
+            let Some(value) = self.value(root, room)? else { return Ok(None) };
             self.fused.program.outputs.push(value);
         }
-        Ok(self.fused)
+        if self.operations > MAX_OPERATIONS {
+            let (needed, limit) = (self.operations as u64, MAX_OPERATIONS as u64);
+            let what = "operations in one kernel; evaluate a part of the expression first";
+            return Err(ErrorKind::Limit { op: self.op, what, needed, limit, device: "kiln".into() }.into());
+        }
+        Ok(Some(self.fused))
     }
 
-    /// The value of a node: children first, without recursion.
-    fn value(&mut self, root: &'a Arc<Node>) -> Result<Value> {
+    /// The value of a node: children first, without recursion. `None` if there is no room for what it reads.
+    fn value(&mut self, root: &'a Arc<Node>, room: usize) -> Result<Option<Value>> {
         let mut stack = vec![root];
         while let Some(&node) = stack.last() {
-            if self.known.contains_key(&Arc::as_ptr(node)) {
+            let at = Arc::as_ptr(node);
+            if self.known.contains_key(&at) {
                 stack.pop();
                 continue;
             }
-            let before = stack.len();
-            if let Some(source) = self.stored.get(&Arc::as_ptr(node)) {
-                let value = self.input(&source.clone())?;
-                self.known.insert(Arc::as_ptr(node), value);
-                continue;
-            }
-            for child in node.kind.children() {
-                if !self.known.contains_key(&Arc::as_ptr(child)) {
-                    stack.push(child);
+            let source = self.stored.and_then(|stored| stored.get(&at)).or_else(|| node.as_source());
+            let value = match source {
+                Some(source) => self.input(source)?,
+                None => {
+                    let before = stack.len();
+                    let children = node.kind.children();
+                    stack.extend(children.into_iter().filter(|child| !self.known.contains_key(&Arc::as_ptr(child))));
+                    if stack.len() > before {
+                        continue;
+                    }
+                    self.emit(node)?
                 }
+            };
+            if self.fused.inputs.len() > room {
+                return Ok(None);
             }
-            if stack.len() == before {
-                let value = self.emit(node)?;
-                self.known.insert(Arc::as_ptr(node), value);
-                stack.pop();
-            }
+            self.known.insert(at, value);
+            stack.pop();
         }
-        Ok(self.known[&Arc::as_ptr(root)])
+        Ok(self.known.get(&Arc::as_ptr(root)).copied())
     }
 
     fn emit(&mut self, node: &Node) -> Result<Value> {
@@ -130,91 +178,39 @@ impl<'a> Fuser<'a> {
             Kind::Select(c, a, b) => Instr::Select(known(c), known(a), known(b)),
             Kind::Cast(a) => Instr::Cast(known(a)),
         };
-        let count = self.fused.program.instrs.len();
-        if count >= MAX_INSTRS {
-            let (needed, limit) = (count as u64 + 1, MAX_INSTRS as u64);
-            let what = "operations in one expression; evaluate a part of it first";
-            return Err(ErrorKind::Limit { op: self.op, what, needed, limit, device: "kiln".into() }.into());
-        }
+        self.operations += 1;
         Ok(self.fused.program.push(instr, node.dtype))
     }
 
     fn input(&mut self, source: &Source) -> Result<Value> {
+        let read = Read::new(source);
+        if let Some(&value) = self.reads.get(&read) {
+            return Ok(value);
+        }
         let layout = source.layout.broadcast_to(self.op, &self.fused.shape)?;
-        let same = |known: &Source| Arc::ptr_eq(&known.storage, &source.storage) && known.layout == layout;
-        let index = self.fused.inputs.iter().position(same).unwrap_or_else(|| {
-            self.fused.inputs.push(Source { storage: Arc::clone(&source.storage), layout });
-            self.fused.inputs.len() - 1
-        });
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        Ok(self.fused.program.push(Instr::Input(index), source.storage.dtype()))
+        let index = u32::try_from(self.fused.inputs.len()).unwrap_or(u32::MAX);
+        self.fused.inputs.push(Source { storage: Arc::clone(&source.storage), layout });
+        let value = self.fused.program.push(Instr::Input(index), source.storage.dtype());
+        self.reads.insert(read, value);
+        Ok(value)
     }
 }
 
 /// The trees of one statement as one program that a kernel of `device` can run, with `others` arrays beside its inputs.
 ///
-/// A tree that reads more arrays than fit is cut: its largest part that fits is computed into an array, which stands for
-/// it from then on, until the rest fits.
+/// Trees that read more arrays than fit are cut, and their parts computed into arrays first.
 pub(crate) fn fuse(op: &'static str, roots: &[Arc<Node>], device: &Device, others: usize) -> Result<Fused> {
-    let room = device.caps().max_operands.saturating_sub(others);
-    let mut stored: HashMap<*const Node, Source> = HashMap::new();
-    loop {
-        let fused = Fuser { stored: stored.clone(), ..Fuser::new(op, roots) }.fuse()?;
-        if fused.inputs.len() <= room {
-            return Ok(fused);
-        }
-        let Some(part) = largest_part(roots, &stored, room.min(device.caps().max_operands.saturating_sub(1))) else {
-            let (needed, limit) = (fused.inputs.len() as u64, room as u64);
-            let what = "arrays in one kernel";
-            return Err(ErrorKind::Limit { op, what, needed, limit, device: device.info().to_string() }.into());
-        };
-        let roots = [Arc::clone(part)];
-        let fused = Fuser { stored: stored.clone(), ..Fuser::new(op, &roots) }.fuse()?;
-        let storage = device.storage(op, part.dtype, &part.shape)?;
-        let mut statement = Statement::new(op, device);
-        map::plan(&mut statement, &fused, std::slice::from_ref(&storage))?;
-        statement.run()?;
-        stored.insert(Arc::as_ptr(part), Source { storage, layout: Layout::contiguous(part.shape.clone()) });
+    // A part is a map, which writes one array.
+    let room = device.caps().max_operands.saturating_sub(others.max(1));
+    if let Some(fused) = Fuser::new(op, roots).fuse_within(room)? {
+        return Ok(fused);
     }
+    let mut cutter = Cutter::new(op, device, room);
+    cutter.fuse(roots)
 }
 
-/// The node that reads the most arrays, but at least two and at most `room`.
-fn largest_part<'a>(
-    roots: &'a [Arc<Node>],
-    stored: &HashMap<*const Node, Source>,
-    room: usize,
-) -> Option<&'a Arc<Node>> {
-    type Reads = Vec<(*const crate::array::Storage, Layout)>;
-    let mut reads: HashMap<*const Node, Reads> = HashMap::new();
-    let mut best: Option<(usize, &Arc<Node>)> = None;
-    let mut stack: Vec<&Arc<Node>> = roots.iter().collect();
-    while let Some(&node) = stack.last() {
-        let at = Arc::as_ptr(node);
-        let before = stack.len();
-        let source = stored.get(&at).or_else(|| node.as_source());
-        let children = if source.is_some() { SmallVec::new() } else { node.kind.children() };
-        stack.extend(children.iter().filter(|child| !reads.contains_key(&Arc::as_ptr(child))));
-        if stack.len() > before {
-            continue;
-        }
-        stack.pop();
-        if reads.contains_key(&at) {
-            continue;
-        }
-        let mut mine: Reads =
-            source.map(|source| (Arc::as_ptr(&source.storage), source.layout.clone())).into_iter().collect();
-        for child in children {
-            for read in &reads[&Arc::as_ptr(child)] {
-                if !mine.contains(read) {
-                    mine.push(read.clone());
-                }
-            }
-        }
-        let count = mine.len();
-        if (2..=room).contains(&count) && best.is_none_or(|(most, _)| count > most) {
-            best = Some((count, node));
-        }
-        reads.insert(at, mine);
-    }
-    best.map(|(_, node)| node)
+/// The error of a tree that cannot be cut into parts that fit.
+pub(crate) fn too_many_arrays(op: &'static str, needed: usize, limit: usize, device: &str) -> Error {
+    let (needed, limit, device) = (needed as u64, limit as u64, device.to_string());
+    ErrorKind::Limit { op, what: "arrays in one kernel", needed, limit, device }.into()
 }

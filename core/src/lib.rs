@@ -21,6 +21,7 @@
 
 pub mod array;
 pub mod backend;
+mod cut;
 pub mod device;
 pub mod dtype;
 pub mod elementwise;

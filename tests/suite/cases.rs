@@ -14,5 +14,6 @@ mod j_math;
 mod l_functions;
 mod l_memory;
 mod l_numbers;
+mod l_planning;
 mod l_views;
 mod l_words;

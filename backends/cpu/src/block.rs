@@ -93,9 +93,9 @@ impl Code {
                     };
                     code.push_step(program, instr, dtype, dst)?;
                     for value in operands(&instr) {
+                        // An operand that occurs twice is given back once.
                         if let Place::Slot(slot) = code.places[value as usize]
-                            && last_use[value as usize] == Some(at)
-                            && !free.contains(&slot)
+                            && last_use[value as usize].take_if(|last| *last == at).is_some()
                         {
                             free.push(slot);
                         }
