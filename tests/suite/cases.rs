@@ -11,6 +11,7 @@ mod f_views;
 mod g_limits;
 mod i_devices;
 mod j_math;
+mod l_devices;
 mod l_functions;
 mod l_memory;
 mod l_numbers;

@@ -7,7 +7,7 @@ use kiln::{DeviceKind, ErrorKind};
 use crate::harness::{backends, line, values};
 
 /// A device with the limits that `limits` makes of the adapter's; nothing where there is no adapter.
-fn open(limits: impl Fn(wgpu::Limits) -> wgpu::Limits) -> Option<(wgpu::Device, wgpu::Queue)> {
+pub(crate) fn open(limits: impl Fn(wgpu::Limits) -> wgpu::Limits) -> Option<(wgpu::Device, wgpu::Queue)> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
     let wgpu_ran = backends().iter().any(|tested| tested.name == "wgpu" && tested.device.is_ok());

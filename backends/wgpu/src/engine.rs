@@ -122,7 +122,7 @@ impl Engine {
 
     /// Takes work.
     pub(crate) fn run(&self, recording: &Recording) -> Result<()> {
-        self.gpu.health.check()?;
+        self.gpu.check()?;
         let kernels = self.pipelines.of(&self.gpu, &recording.dispatches)?;
         self.launch(recording, kernels)
     }
@@ -210,6 +210,8 @@ impl Engine {
         }
         let copies = self.uploads.submitting();
         let (index, bytes, outcome) = state.batch.submit(&self.gpu);
+        // A lost device takes everything, and does nothing.
+        let outcome = outcome.and_then(|()| self.gpu.check());
         state.submissions += 1;
         let mut writes = std::mem::take(&mut state.batch.writes);
         match &outcome {
@@ -241,7 +243,7 @@ impl Engine {
     /// The first `bytes` bytes of a buffer.
     pub(crate) fn read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Pending<HostBytes> {
         let started = if bytes == 0 {
-            self.gpu.health.check().map(|()| None)
+            self.gpu.check().map(|()| None)
         } else if self.in_place {
             self.start_read_in_place(id, bytes)
         } else {
@@ -257,7 +259,7 @@ impl Engine {
     /// Submits what is recorded; the bytes are taken from the buffer itself afterwards.
     #[cfg(not(target_arch = "wasm32"))]
     fn start_read_in_place(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<HostBytes>>> {
-        self.gpu.health.check()?;
+        self.gpu.check()?;
         let mut state = self.state();
         state.readable(id, bytes)?;
         self.submit_awaited(&mut state)?;
@@ -287,7 +289,7 @@ impl Engine {
 
     /// Copies to a staging buffer, which the bytes are taken from.
     fn start_read(self: &Arc<Self>, id: BufferId, bytes: u64) -> Result<Option<Pending<HostBytes>>> {
-        self.gpu.health.check()?;
+        self.gpu.check()?;
         let copied = bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let class = size_class(copied, self.caps.max_array_bytes);
         let to = self.staging.take(&self.gpu, class).map_err(|error| with_bytes(error, bytes))?;
@@ -308,7 +310,7 @@ impl Engine {
     /// The end of all work taken so far.
     pub(crate) fn synchronize(self: &Arc<Self>) -> Pending<()> {
         let mut state = self.state();
-        let outcome = self.gpu.health.check().and_then(|()| self.submit_awaited(&mut state));
+        let outcome = self.gpu.check().and_then(|()| self.submit_awaited(&mut state));
         let last = state.last.clone();
         drop(state);
         match (outcome, last) {
@@ -333,7 +335,7 @@ impl Engine {
     /// Nothing: a browser keeps its own bounds.
     #[cfg(target_arch = "wasm32")]
     pub(crate) fn catch_up(&self, _: Option<wgpu::SubmissionIndex>) -> Result<()> {
-        self.gpu.health.check()
+        self.gpu.check()
     }
 
     fn too_many_groups(&self, groups: usize) -> Error {

@@ -82,7 +82,7 @@ impl InPlace {
         };
         drop(state);
         let mut held = Held { engine: &self.engine, id: self.id, buffer: &buffer, is_mapped: false };
-        held.map(self.bytes, last).map(Some)
+        held.map(self.bytes, last).map(Some).map_err(|error| self.engine.gpu.or_lost(error))
     }
 }
 

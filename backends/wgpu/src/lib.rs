@@ -173,6 +173,10 @@ pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
 
 /// Computes on somebody else's wgpu device.
 ///
+/// The device may be lost, or its owner may destroy it: from then on every call is an
+/// [`ErrorKind::DeviceLost`](kiln_array::ErrorKind::DeviceLost), reads that are pending included. wgpu tells its owner alone
+/// of a loss, so each call asks first, which takes about a microsecond.
+///
 /// Its owner keeps it: the handler of uncaptured errors and the device-lost callback are not touched, and dropping
 /// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has; on
 /// Vulkan it makes use of `PASSTHROUGH_SHADERS` with `SUBGROUP`, see [`open_on`]. Nothing is kept and nothing starts by
@@ -201,6 +205,7 @@ pub fn open_on(device: wgpu::Device, queue: wgpu::Queue, options: &Options) -> R
     let source = adapter::source(&info, device.features(), options)?;
     #[cfg_attr(target_arch = "wasm32", expect(unused_mut, reason = "nothing is begun in a browser"))]
     let mut wgpu = Wgpu::new(device, queue, &info, source, cache, kiln_shaders::render)?;
+    wgpu.engine.gpu.health.share();
     #[cfg(not(target_arch = "wasm32"))]
     wgpu.begin(options.warm_up_threads);
     Ok(wgpu)
@@ -325,14 +330,17 @@ impl Wgpu {
     /// Hands recorded work to the device now, rather than with the next read or when there is more of it.
     ///
     /// # Errors
-    /// Work recorded before failed.
+    /// Work recorded before failed, or the device is lost.
     pub fn submit(&self) -> Result<()> {
+        self.engine.gpu.check()?;
         self.engine.submit_awaited(&mut self.engine.state())
     }
 
-    /// The wgpu device.
+    /// The wgpu device. Whoever has it may destroy it, so that from now on each call asks wgpu whether it still works, which
+    /// takes about a microsecond.
     #[must_use]
     pub fn device(&self) -> &wgpu::Device {
+        self.engine.gpu.health.share();
         &self.engine.gpu.device
     }
 

@@ -96,7 +96,7 @@ impl Engine {
 
     /// Memory for `bytes` bytes, from the pool or new. `untouched`: not used by the batch that is being recorded.
     fn block(&self, op: &'static str, bytes: u64, untouched: bool) -> Result<Block> {
-        self.gpu.health.check()?;
+        self.gpu.check()?;
         let limit = self.caps.max_array_bytes;
         let bytes = bytes.max(1).checked_next_multiple_of(16).unwrap_or(u64::MAX);
         if bytes > limit {

@@ -176,7 +176,7 @@ impl Pipelines {
     }
 
     fn compile(&self, gpu: &Gpu, spec: &KernelSpec) -> Result<Arc<Kernel>, Failure> {
-        gpu.health.check()?;
+        gpu.check()?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
         let label = spec.label();
         // naga and drivers' compilers have panicked on valid text before; a panic must not take the program along.

@@ -171,22 +171,24 @@ impl Arrival {
     /// Copies the bytes out and gives the staging buffer back.
     fn finish(&mut self, result: Result<()>) -> Result<HostBytes> {
         let staging = self.staging.take();
+        // Whether the bytes of a device that is lost made it is its driver's business: nobody gets them.
+        self.engine.gpu.check()?;
         if let Err(error) = result {
-            // Whether the device is lost shows when it is polled; an owner's callback would not tell us.
+            // That the driver lost it may show when it is polled.
             #[cfg(not(target_arch = "wasm32"))]
             poll_until(&self.engine.gpu, self.index.clone())?;
-            self.engine.gpu.health.check()?;
-            return Err(error);
+            return Err(self.engine.gpu.or_lost(error));
         }
         let Some(staging) = staging else {
             return Ok(HostBytes::default());
         };
         let mapped = (self.bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let bytes = {
-            let view = staging.get_mapped_range(..mapped).map_err(|error| failed(error.to_string()))?;
+            let view = staging.get_mapped_range(..mapped);
+            let view = view.map_err(|error| self.engine.gpu.or_lost(failed(error.to_string())))?;
             HostBytes::copy_of(&view[..self.bytes])
         };
-        staging.unmap();
+        self.engine.gpu.scoped("read", || staging.unmap())?;
         self.engine.staging.put(staging);
         bytes
     }
@@ -256,7 +258,7 @@ pub(crate) fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<()> {
     match polled {
         Ok(Ok(_)) => Ok(()),
         // A submission that was accepted is unknown: only a lost device does that.
-        Ok(Err(error)) => gpu.health.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
+        Ok(Err(error)) => gpu.check().and_then(|()| Err(gpu.health.lose(&error.to_string()))),
         Err(_) => Err(gpu.health.lose("the driver reported an error while waiting")),
     }
 }
