@@ -32,6 +32,7 @@
 #[cfg(all(feature = "wgpu", not(target_arch = "wasm32")))]
 pub mod cache;
 mod open;
+mod shared;
 #[doc = include_str!("../docs/semantics.md")]
 pub mod semantics {}
 #[doc = include_str!("../docs/tour.md")]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use kiln_array::{Device, DeviceInfo, ErrorKind, Result};
 
+use crate::shared;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::warm;
 
@@ -52,7 +53,7 @@ impl fmt::Display for Backend {
 ///
 /// By default the best GPU (discrete, then integrated, then other), then the CPU backend. A software GPU, such as Mesa's
 /// llvmpipe, is taken only when its API or the adapter is asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "options open nothing until `open`"]
 pub struct Options {
     backend: Option<Backend>,
@@ -61,10 +62,11 @@ pub struct Options {
     warm_up_threads: Option<usize>,
     cache: CacheChoice,
     from_env: bool,
+    separate: bool,
 }
 
 /// What the builder and the environment say of the cache.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct CacheChoice {
     enabled: Option<bool>,
     folder: Option<PathBuf>,
@@ -138,7 +140,16 @@ impl Options {
         self
     }
 
+    /// A device of its own, even where one of the same options is open.
+    pub fn separate(self) -> Self {
+        Self { separate: true, ..self }
+    }
+
     /// Opens the device; blocks until it is there.
+    ///
+    /// Where a device of the same options is open, this is another handle on it, whoever opened it; unless it was lost,
+    /// or [`separate`](Self::separate) asks for another. What the environment says counts among the options. A device
+    /// is closed when the last handle and the last array of it are dropped.
     ///
     /// # Errors
     /// No device does what was asked: the error lists what exists.
@@ -153,22 +164,26 @@ impl Options {
     /// As [`open`](Self::open).
     pub async fn open_async(self) -> Result<Device> {
         let this = if self.from_env { self.with_env()? } else { self };
-        let wanted = this.to_string();
-        match (this.backend, &this.adapter) {
-            (None, None) => match gpu(&this).await {
+        if this.separate { this.open_new().await } else { shared::device(&this, this.open_new()).await }
+    }
+
+    /// Opens another device.
+    async fn open_new(&self) -> Result<Device> {
+        match (self.backend, &self.adapter) {
+            (None, None) => match gpu(self).await {
                 Ok(device) => Ok(device),
                 Err(error) if cfg!(not(feature = "cpu")) => Err(error),
                 Err(_) => cpu(),
             },
             (Some(Backend::Cpu), None) => cpu(),
             // The CPU is a device like others: by its name, or by its number, after all the others.
-            (None | Some(Backend::Cpu), Some(adapter)) if this.means_cpu(adapter).await => cpu(),
+            (None | Some(Backend::Cpu), Some(adapter)) if self.means_cpu(adapter).await => cpu(),
             (Some(Backend::Cpu), Some(_)) => {
                 let reason = "the CPU backend has another name and number".to_string();
-                Err(ErrorKind::NoDevice { wanted, reason }.into())
+                Err(ErrorKind::NoDevice { wanted: self.to_string(), reason }.into())
             }
             // What was asked for is an error where it is not there.
-            _ => gpu(&this).await,
+            _ => gpu(self).await,
         }
     }
 
@@ -188,6 +203,8 @@ impl Options {
     }
 
     fn with_env(mut self) -> Result<Self> {
+        // Equal options are equal, wherever they come from.
+        self.from_env = false;
         if self.backend.is_none()
             && let Some(word) = variable("KILN_BACKEND")?
         {
@@ -332,6 +349,8 @@ fn strange(name: &str, word: &str, reason: &str) -> kiln_array::Error {
 }
 
 /// Opens the best device: a GPU, or the CPU where there is none. `KILN_BACKEND` and `KILN_ADAPTER` choose another.
+///
+/// A second call gives another handle on the same device, as long as it is open: see [`Options::open`].
 ///
 /// After [`warm_up`](crate::warm_up) it takes the device that is being opened since then, as the environment was then.
 ///

@@ -59,7 +59,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Returns at once. The next call of [`open`](crate::open) or [`open_async`](crate::open_async) takes that device and
 /// waits only for the rest of its opening; kernels that are not compiled by then are compiled when they are needed, as
-/// ever. A second call before that gives the same handle; one after it opens another device.
+/// ever. A second call before that gives the same handle; one after it warms the device that is open, or opens another
+/// where none is.
 pub fn warm_up() -> WarmUp {
     WarmUp::new(Arc::new(Handle(begin(None))))
 }

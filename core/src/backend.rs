@@ -113,6 +113,11 @@ pub trait Backend: Any + MaybeSendSync {
     /// What planners may know of it.
     fn caps(&self) -> &Caps;
 
+    /// Whether it is known that the device is lost: whoever opens one wants another.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// A buffer of at least `bytes` bytes, rounded up to 16, whose contents are not defined.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::array::{Array, Storage};
 use crate::backend::{Backend, Caps, DeviceInfo, Pending};
@@ -19,6 +20,36 @@ use crate::shape::{IntoShape, Shape};
 pub struct Device {
     backend: Arc<dyn Backend>,
     schedule: Schedule,
+    number: usize,
+}
+
+/// A handle that keeps no device open.
+#[derive(Clone)]
+pub struct WeakDevice {
+    backend: Weak<dyn Backend>,
+    schedule: Schedule,
+    number: usize,
+}
+
+impl WeakDevice {
+    /// The device, if a handle or an array keeps it open.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Device> {
+        let backend = self.backend.upgrade()?;
+        Some(Device { backend, schedule: self.schedule, number: self.number })
+    }
+
+    /// Whether the device is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.backend.strong_count() == 0
+    }
+}
+
+impl fmt::Debug for WeakDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeakDevice({})", self.number)
+    }
 }
 
 /// Schedules forced on a device, instead of those chosen for its size.
@@ -51,13 +82,26 @@ impl Device {
     /// A handle on a backend.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, schedule: Schedule::default() }
+        static DEVICES: AtomicUsize = AtomicUsize::new(1);
+        let number = DEVICES.fetch_add(1, Ordering::Relaxed);
+        Self { backend, schedule: Schedule::default(), number }
     }
 
     /// Another handle on this device, whose arrays are reduced and scanned with a forced schedule.
     #[must_use]
     pub fn with_schedule(&self, schedule: Schedule) -> Self {
-        Self { backend: Arc::clone(&self.backend), schedule }
+        Self { backend: Arc::clone(&self.backend), schedule, number: self.number }
+    }
+
+    /// A handle that does not keep the device open.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakDevice {
+        WeakDevice { backend: Arc::downgrade(&self.backend), schedule: self.schedule, number: self.number }
+    }
+
+    /// What tells it from another of the same name: its place among the devices that this process has opened.
+    pub(crate) fn told_apart(&self) -> String {
+        format!("{} as device {}", self.info(), self.number)
     }
 
     /// Which device it is.

@@ -96,9 +96,9 @@ pub enum ErrorKind {
     DeviceMismatch {
         /// The operation.
         op: &'static str,
-        /// Device of the left operand.
+        /// Device of the left operand, with its place among those that this process has opened.
         lhs: String,
-        /// Device of the right operand.
+        /// Device of the right operand, likewise.
         rhs: String,
     },
     /// An expression of scalars only has no device to run on.
@@ -199,7 +199,11 @@ impl fmt::Display for ErrorKind {
                 write!(f, "item: shape {shape} has {} elements, not one", shape.size())
             }
             Self::DeviceMismatch { op, lhs, rhs } => {
-                write!(f, "{op}: operands live on two devices, {lhs} and {rhs}")
+                write!(
+                    f,
+                    "{op}: operands live on two devices, {lhs} and {rhs}; make both on clones of one `Device`, "
+                )?;
+                f.write_str("or move one with `to_host` and `Device::array`")
             }
             Self::NoArray { op } => write!(f, "{op}: the expression has no array, so no device to run on"),
             Self::UnsupportedDtype { dtype, device } => write!(f, "{device} has no {dtype}"),

@@ -202,7 +202,7 @@ fn select(c: Arc<Node>, a: Arc<Node>, b: Arc<Node>, dtype: Dtype) -> Result<Arc<
 fn join(op: &'static str, a: &Node, b: &Node) -> Result<(Shape, Option<Device>)> {
     let device = match (&a.device, &b.device) {
         (Some(a), Some(b)) if a != b => {
-            let (lhs, rhs) = (a.info().to_string(), b.info().to_string());
+            let (lhs, rhs) = (a.told_apart(), b.told_apart());
             return Err(Error::here(ErrorKind::DeviceMismatch { op, lhs, rhs }));
         }
         (Some(device), _) | (None, Some(device)) => Some(device.clone()),

@@ -15,6 +15,7 @@ mod l_devices;
 mod l_functions;
 mod l_memory;
 mod l_numbers;
+mod l_opening;
 mod l_planning;
 mod l_views;
 mod l_words;

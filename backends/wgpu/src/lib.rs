@@ -365,6 +365,10 @@ impl Backend for Wgpu {
         &self.engine.caps
     }
 
+    fn is_lost(&self) -> bool {
+        self.engine.gpu.health.check().is_err()
+    }
+
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
         self.engine_for_work().allocate(bytes)
     }

@@ -6,7 +6,7 @@ use kiln::{Backend, DeviceKind, ErrorKind, Options};
 use crate::harness::{assert_same, child, line, on_each_backend, values};
 
 fn open_cpu() -> Device {
-    Options::new().backend(Backend::Cpu).open().unwrap()
+    Options::new().backend(Backend::Cpu).separate().open().unwrap()
 }
 
 /// No driver: the default is the CPU, and asking for Vulkan is an error that says so.
