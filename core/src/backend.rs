@@ -145,6 +145,15 @@ pub trait Backend: Any + MaybeSendSync {
     /// Completes when all work taken so far is done.
     fn synchronize(&self) -> Pending<()>;
 
+    /// Gives memory back that is kept for later buffers; see [`Device::trim`](crate::Device::trim). A backend that keeps none
+    /// has nothing to do.
+    ///
+    /// # Errors
+    /// The device is lost.
+    fn trim(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Compiles what this program used before, and what is common, behind it; see
     /// [`Device::warm_up`](crate::Device::warm_up).
     fn warm_up(&self) -> WarmUp;

@@ -120,6 +120,10 @@ impl Backend for Recorder {
         self.inner.as_ref().map_or_else(|| Pending::ready(Ok(())), |inner| inner.synchronize())
     }
 
+    fn trim(&self) -> Result<()> {
+        self.inner.as_ref().map_or(Ok(()), |inner| inner.trim())
+    }
+
     fn warm_up(&self) -> WarmUp {
         self.inner.as_ref().map_or_else(|| WarmUp::done(Report::default()), |inner| inner.warm_up())
     }

@@ -3,20 +3,26 @@
 //! What enters: sizes, bytes, numbers of buffers. What leaves: words and bytes, or an error that names the limit.
 //!
 //! Decided: memory is 32-bit words, zeroed lazily by the system, and starts at a cache line. The first touch of a page
-//! costs more than computing what goes into it, so freed buffers are kept, oldest first to go, up to a bound.
+//! costs more than computing what goes into it, so freed buffers are kept, oldest first to go, up to twice the most that
+//! was in use at once lately.
 
 use std::collections::{HashMap, VecDeque};
 
 use kiln_array::recording::BufferId;
-use kiln_array::{ErrorKind, Result};
+use kiln_array::{ErrorKind, HostBytes, Result};
 
+use crate::is_out_of_memory;
 use crate::scratch::{LINE, line_start};
 
 /// Bytes of the largest buffer: fewer than 2^31 elements of four bytes; a quarter of the address space of 32-bit targets.
 pub(crate) const MAX_BYTES: u64 = if cfg!(target_pointer_width = "64") { (1 << 33) - 64 } else { 1 << 30 };
 
-/// Bytes of freed buffers that are kept.
-const KEPT_BYTES: usize = 512 << 20;
+/// Bytes of freed buffers that may always be kept, and that are kept at most.
+const KEPT_BYTES: std::ops::RangeInclusive<usize> = 16 << 20..=512 << 20;
+/// How many times the most that was in use at once is kept.
+const KEPT_TIMES: usize = 2;
+/// A release forgets one part in `1 << FORGETS` of the difference between the peak and the present.
+const FORGETS: u32 = 10;
 /// Number of freed buffers that are kept.
 const KEPT_COUNT: usize = 64;
 
@@ -77,6 +83,9 @@ pub(crate) struct Store {
     next: u64,
     free: VecDeque<Buffer>,
     free_bytes: usize,
+    used_bytes: usize,
+    /// The most bytes in use at once, lately: it sinks towards the present by a part with every release.
+    peak_bytes: usize,
 }
 
 impl Store {
@@ -85,14 +94,12 @@ impl Store {
         let buffer = match self.reuse(bytes) {
             Some(buffer) => buffer,
             None => match Buffer::new(bytes) {
-                Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => {
-                    self.free.clear();
-                    self.free_bytes = 0;
-                    Buffer::new(bytes)?
-                }
+                Err(error) if is_out_of_memory(&error) && self.trim() => Buffer::new(bytes)?,
                 other => other?,
             },
         };
+        self.used_bytes += buffer.capacity();
+        self.peak_bytes = self.peak_bytes.max(self.used_bytes);
         self.next += 1;
         let id = BufferId(self.next);
         self.buffers.insert(id, buffer);
@@ -115,13 +122,35 @@ impl Store {
         let Some(buffer) = self.buffers.remove(&id) else {
             return;
         };
+        self.used_bytes -= buffer.capacity();
+        self.peak_bytes -= (self.peak_bytes - self.used_bytes) >> FORGETS;
         self.free_bytes += buffer.capacity();
         self.free.push_back(buffer);
-        while self.free_bytes > KEPT_BYTES || self.free.len() > KEPT_COUNT {
+        let most = self.peak_bytes.saturating_mul(KEPT_TIMES).clamp(*KEPT_BYTES.start(), *KEPT_BYTES.end());
+        while self.free_bytes > most || self.free.len() > KEPT_COUNT {
             let Some(oldest) = self.free.pop_front() else {
                 return;
             };
             self.free_bytes -= oldest.capacity();
+        }
+    }
+
+    /// Gives the freed buffers back to the system; `false` where there are none.
+    pub(crate) fn trim(&mut self) -> bool {
+        self.peak_bytes = self.used_bytes;
+        self.free_bytes = 0;
+        !std::mem::take(&mut self.free).is_empty()
+    }
+
+    /// The first bytes of a buffer.
+    pub(crate) fn copy_of(&self, id: BufferId, bytes: u64) -> Result<HostBytes> {
+        let buffer = self.get(id)?.bytes();
+        match usize::try_from(bytes).ok().and_then(|wanted| buffer.get(..wanted)) {
+            Some(bytes) => HostBytes::copy_of(bytes),
+            None => {
+                let message = format!("{bytes} bytes of a buffer of {}", buffer.len());
+                Err(ErrorKind::Backend { op: "read", message }.into())
+            }
         }
     }
 
@@ -152,6 +181,25 @@ fn unknown(id: BufferId) -> kiln_array::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_follows_what_was_in_use() {
+        let mut store = Store::default();
+        let mut at_once = |count: usize, bytes: u64, rounds: usize| {
+            for _ in 0..rounds {
+                let ids: Vec<_> = (0..count).map(|_| store.allocate(bytes).unwrap()).collect();
+                ids.into_iter().for_each(|id| store.release(id));
+            }
+            (store.free_bytes, store.free.len())
+        };
+        // Sizes that do not serve each other.
+        let sizes = (1..200).map(|step| at_once(1, (1 << 20) + step * 15_000, 1));
+        assert!(sizes.map(|(bytes, _)| bytes).max().unwrap() <= 16 << 20);
+        assert!(at_once(12, 4 << 20, 1).0 >= 48 << 20, "all that was in use is kept");
+        assert!(at_once(1, 3 << 20, 10_000).0 <= 20 << 20, "and forgotten later");
+        assert!(store.trim() && !store.trim());
+        assert_eq!((store.free_bytes, store.used_bytes, store.peak_bytes), (0, 0, 0));
+    }
 
     #[test]
     fn buffers_are_reused_rounded_and_bounded() {

@@ -45,7 +45,7 @@ use kiln_array::dtype::Dtype;
 use kiln_array::kernel::KernelSpec;
 use kiln_array::recording::{BufferId, Dispatch, Recording};
 use kiln_array::warm::{Report, WarmUp};
-use kiln_array::{ErrorKind, HostBytes, Result};
+use kiln_array::{Error, ErrorKind, HostBytes, Result};
 
 use buffers::Store;
 use threads::{PIECE, Threads};
@@ -92,6 +92,11 @@ impl Cpu {
         // A panic cannot leave the store half changed: buffers are put in and taken out whole.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether memory that is given back may help.
+fn is_out_of_memory(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::OutOfMemory { .. })
 }
 
 fn size(dispatch: &Dispatch) -> usize {
@@ -142,19 +147,21 @@ impl Backend for Cpu {
     }
 
     fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
-        let store = self.store();
-        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Pending::ready(store.get(buffer).and_then(|buffer| match buffer.bytes().get(..wanted) {
-            Some(bytes) => HostBytes::copy_of(bytes),
-            None => {
-                let message = format!("{bytes} bytes of a buffer of {}", buffer.bytes().len());
-                Err(ErrorKind::Backend { op: "read", message }.into())
-            }
-        }))
+        let mut store = self.store();
+        let copied = match store.copy_of(buffer, bytes) {
+            Err(error) if is_out_of_memory(&error) && store.trim() => store.copy_of(buffer, bytes),
+            other => other,
+        };
+        Pending::ready(copied)
     }
 
     fn synchronize(&self) -> Pending<()> {
         Pending::ready(Ok(()))
+    }
+
+    fn trim(&self) -> Result<()> {
+        self.store().trim();
+        Ok(())
     }
 
     /// Nothing: nothing is compiled.

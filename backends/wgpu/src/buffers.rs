@@ -166,7 +166,7 @@ impl Memory {
     }
 
     /// Drops free blocks, those released longest ago first, until `free` bytes or less are free; returns them.
-    pub(crate) fn trim(&mut self, free: u64) -> Vec<Block> {
+    fn trim(&mut self, free: u64) -> Vec<Block> {
         let mut dropped = Vec::new();
         while self.free_bytes > free {
             let oldest = self
@@ -181,6 +181,12 @@ impl Memory {
             dropped.push(free.block);
         }
         dropped
+    }
+
+    /// Drops all that is free, and forgets what was in use lately.
+    pub(crate) fn trim_all(&mut self) -> Vec<Block> {
+        self.peak_bytes = self.live_bytes;
+        self.trim(0)
     }
 
     /// Drops what is too much.

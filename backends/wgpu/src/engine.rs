@@ -292,7 +292,13 @@ impl Engine {
         self.gpu.check()?;
         let copied = bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let class = size_class(copied, self.caps.max_array_bytes);
-        let to = self.staging.take(&self.gpu, class).map_err(|error| with_bytes(error, bytes))?;
+        let to = match self.staging.take(&self.gpu, class) {
+            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => {
+                self.give_free_memory_back()?;
+                self.staging.take(&self.gpu, class).map_err(|error| with_bytes(error, bytes))?
+            }
+            other => other?,
+        };
         let mut state = self.state();
         // Where reads are in place, another one may have the buffer mapped.
         while state.memory.get(id).is_some_and(|live| live.mapped) {

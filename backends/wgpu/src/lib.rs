@@ -393,6 +393,10 @@ impl Backend for Wgpu {
         self.engine.synchronize()
     }
 
+    fn trim(&self) -> Result<()> {
+        self.engine.give_free_memory_back()
+    }
+
     #[cfg(not(target_arch = "wasm32"))]
     fn warm_up(&self) -> WarmUp {
         Warming::usual(&self.engine, self.warm_up_threads).handle()

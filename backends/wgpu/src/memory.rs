@@ -2,8 +2,8 @@
 //!
 //! What enters: sizes and host data. What leaves: buffer ids. Decided: host data goes to the device before the batch that is
 //! being recorded, so the block it lands in is one that this batch does not touch. Neither the creation of an array's
-//! buffer nor the copy happens under the engine's lock. Out of memory, the pool's free blocks go back to the driver before
-//! the error goes to the user.
+//! buffer nor the copy happens under the engine's lock. Out of memory, the pool's free blocks and the staging buffers go back
+//! to the driver before the error goes to the user.
 
 use kiln_array::recording::BufferId;
 use kiln_array::{Error, ErrorKind, Result};
@@ -130,10 +130,12 @@ impl Engine {
         self.gpu.scoped(op, || self.gpu.device.create_buffer(&descriptor))
     }
 
-    /// Gives the pool's free blocks back to the driver, and waits until it has them.
-    fn give_free_memory_back(&self) -> Result<()> {
+    /// Gives the pool's free blocks and staging buffers back to the driver, and waits until it has them.
+    pub(crate) fn give_free_memory_back(&self) -> Result<()> {
+        self.gpu.health.check()?;
+        self.staging.clear();
         let mut state = self.state();
-        let dropped = state.memory.trim(0);
+        let dropped = state.memory.trim_all();
         state.bind_groups.forget(&dropped);
         drop(dropped);
         self.submit(&mut state);

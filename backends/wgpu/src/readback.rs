@@ -121,6 +121,11 @@ impl Staging {
         })
     }
 
+    /// Gives up the buffers that nobody uses.
+    pub(crate) fn clear(&self) {
+        lock(&self.free).clear();
+    }
+
     /// Takes back an unmapped buffer.
     fn put(&self, buffer: wgpu::Buffer) {
         let mut free = lock(&self.free);

@@ -6,9 +6,10 @@
 use std::process::{Command, Output};
 
 use kiln::prelude::*;
-use kiln::{ErrorKind, Result};
+use kiln::{DeviceKind, ErrorKind, Result};
 
 use crate::harness::{Tested, backends, long, on_each_backend, report, takes};
+use crate::inputs::Rng;
 
 /// The variable that names a child's job.
 const JOB: &str = "KILN_TEST_MEMORY_JOB";
@@ -46,6 +47,7 @@ fn a_job_where_one_is_asked_for() {
     let Ok(job) = std::env::var(JOB) else { return };
     match job.as_str() {
         "gigabytes" => on_each_backend(|device| gigabytes(device).expect("what fits is computed")),
+        "random sizes" => on_each_backend(|device| random_sizes(device).expect("small arrays are made")),
         "full" => on_each_backend(|device| memory_runs_out(device).expect("what fits is computed")),
         _ => panic!("no job is called {job}"),
     }
@@ -132,4 +134,52 @@ fn l08_memory_that_runs_out_is_an_error_everywhere() {
     } else {
         report("not run: case L08 with 2 GB (memory; KILN_TEST_LONG=1 runs it)");
     }
+}
+
+/// Arrays of random sizes, one at a time, and what the process keeps of them.
+fn random_sizes(device: &Device) -> Result<()> {
+    const MIB: u64 = 1 << 20;
+    let resident = || of_this_process("VmRSS").expect("the system knows");
+    let mut rng = Rng(12);
+    let mut one = |rounds: usize| -> Result<()> {
+        for _ in 0..rounds {
+            let x = device.zeros::<f32>((256 << 10) + rng.below(768 << 10))?;
+            drop(x);
+        }
+        device.synchronize().wait()
+    };
+    one(20)?;
+    device.trim()?;
+    let before = resident();
+    one(10_000)?;
+    let kept = resident().saturating_sub(before);
+    // Twice the most that was in use, 16 MiB at least, and what the allocator does not give back of as much.
+    let most = if device.info().kind == DeviceKind::Cpu { 40 * MIB } else { 280 * MIB };
+    assert!(kept <= most, "{kept} bytes are kept of arrays of 4 MiB at most");
+    device.trim()?;
+    let left = resident().saturating_sub(before);
+    assert!(left <= 16 * MIB, "of {kept} bytes kept, {left} are left after a trim");
+
+    // A hundred at once; how much the process has says little here, since drivers and allocators keep some, too.
+    let many = || (0..100).map(|_| device.full(1i32, 256 << 10)).collect::<Result<Vec<_>>>();
+    drop(many()?);
+    device.synchronize().wait()?;
+    let x = device.array(&[1, 2, 3], 3)?;
+    #[cfg(feature = "wgpu")]
+    if let Some(gpu) = device.backend_as::<kiln::wgpu::Wgpu>() {
+        assert!(gpu.counters().bytes_free >= 100 * MIB, "a hundred are kept for the next hundred");
+        device.trim()?;
+        assert_eq!(gpu.counters().bytes_free, 0);
+    }
+    device.trim()?;
+    assert_eq!((&x + &x).eval()?.to_host()?.as_slice(), [2, 4, 6], "arrays in use stay");
+    Ok(())
+}
+
+#[test]
+fn l12_what_is_kept_follows_what_was_in_use_and_can_be_given_back() {
+    if of_this_process("VmRSS").is_none() {
+        return report("not run: case L12 (nothing here tells a process's memory)");
+    }
+    in_children("random sizes", &[]);
 }
