@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use kiln::{Backend, Device, DeviceKind, Options};
+use lexopt::{Arg::Long, ValueExt as _};
 
 /// What the command line asks for.
 struct Asked {
@@ -31,25 +32,20 @@ pub(crate) fn run(bench: &str, measure: impl Fn(&Device, Option<usize>) -> Resul
 /// Reads the command line. `None` unless `cargo bench` runs the program: there is nothing to test.
 fn asked() -> Result<Option<Asked>, String> {
     const USAGE: &str = "there are --n ELEMENTS and --backend cpu|vulkan|metal|dx12";
-    let mut args = std::env::args().skip(1);
     let (mut devices, mut n, mut measured) = (Vec::new(), None, false);
-    while let Some(arg) = args.next() {
-        match &*arg {
-            "--bench" => measured = true,
-            "--n" => {
-                let word = args.next().unwrap_or_default();
-                n = Some(word.parse().map_err(|error| format!("--n {word}: {error}; {USAGE}"))?);
+    let mut args = lexopt::Parser::from_env();
+    let mut read = || -> Result<(), lexopt::Error> {
+        while let Some(arg) = args.next()? {
+            match arg {
+                Long("bench") => measured = true,
+                Long("n") => n = Some(args.value()?.parse()?),
+                Long("backend") => devices.push(args.value()?.parse_with(open)?),
+                _ => return Err(arg.unexpected()),
             }
-            "--backend" => {
-                let word = args.next().unwrap_or_default();
-                let all = [Backend::Cpu, Backend::Vulkan, Backend::Metal, Backend::Dx12];
-                let known = all.into_iter().find(|backend| backend.name() == word);
-                let backend = known.ok_or_else(|| format!("--backend {word}: {USAGE}"))?;
-                devices.push(Options::new().backend(backend).open().map_err(|error| error.to_string())?);
-            }
-            _ => return Err(format!("{arg}: {USAGE}")),
         }
-    }
+        Ok(())
+    };
+    read().map_err(|error| format!("{error}; {USAGE}"))?;
     if !measured {
         println!("not measured: run it with `cargo bench`");
         return Ok(None);
@@ -62,4 +58,12 @@ fn asked() -> Result<Option<Asked>, String> {
         devices.insert(0, best);
     }
     Ok(Some(Asked { devices, n }))
+}
+
+/// The best device of the backend of that name.
+fn open(name: &str) -> Result<Device, String> {
+    let all = [Backend::Cpu, Backend::Vulkan, Backend::Metal, Backend::Dx12];
+    let known = all.into_iter().find(|backend| backend.name() == name);
+    let backend = known.ok_or("no such backend")?;
+    Options::new().backend(backend).open().map_err(|error| error.to_string())
 }

@@ -1,8 +1,10 @@
 //! The command line: which device, which rows, how many samples.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use kiln::Backend;
+use lexopt::{Arg::Long, Parser, ValueExt as _};
 
 use crate::rows::Row;
 
@@ -31,31 +33,7 @@ impl Asked {
     pub(crate) fn read(words: Vec<String>) -> Result<Option<Self>, String> {
         let (keep, from, svg) = (None, Vec::new(), None);
         let mut asked = Self { backend: None, samples: 20, pairs: 100, rows: Vec::new(), keep, from, svg };
-        let mut measured = false;
-        let mut words = words.into_iter();
-        while let Some(word) = words.next() {
-            match &*word {
-                "--bench" => measured = true,
-                "--samples" => asked.samples = count(&word, words.next())?,
-                "--pairs" => asked.pairs = count(&word, words.next())?,
-                "--keep" => asked.keep = Some(file(&word, words.next())?),
-                "--from" => asked.from.push(file(&word, words.next())?),
-                "--svg" => asked.svg = Some(file(&word, words.next())?),
-                "--only" => {
-                    let name = words.next().unwrap_or_default();
-                    let names = Row::ALL.map(Row::name).join(", ");
-                    let row = Row::named(&name).ok_or_else(|| format!("--only {name}: there are {names}"))?;
-                    asked.rows.push(row);
-                }
-                "--backend" => {
-                    let name = words.next().unwrap_or_default();
-                    let all = [Backend::Vulkan, Backend::Metal, Backend::Dx12];
-                    let known = all.into_iter().find(|backend| backend.name() == name);
-                    asked.backend = Some(known.ok_or_else(|| format!("--backend {name}: {USAGE}"))?.name());
-                }
-                _ => return Err(format!("{word}: {USAGE}")),
-            }
-        }
+        let measured = asked.fill(Parser::from_args(words)).map_err(|error| format!("{error}; {USAGE}"))?;
         if !measured {
             println!("not measured: run it with `cargo bench`");
             return Ok(None);
@@ -68,14 +46,32 @@ impl Asked {
         }
         Ok(Some(asked))
     }
+
+    /// Takes the options; whether `cargo bench` runs the program.
+    fn fill(&mut self, mut words: Parser) -> Result<bool, lexopt::Error> {
+        let mut measured = false;
+        while let Some(word) = words.next()? {
+            match word {
+                Long("bench") => measured = true,
+                Long("samples") => self.samples = words.value()?.parse::<NonZeroUsize>()?.get(),
+                Long("pairs") => self.pairs = words.value()?.parse::<NonZeroUsize>()?.get(),
+                Long("keep") => self.keep = Some(words.value()?.into()),
+                Long("from") => self.from.push(words.value()?.into()),
+                Long("svg") => self.svg = Some(words.value()?.into()),
+                Long("only") => self.rows.push(words.value()?.parse_with(row)?),
+                Long("backend") => self.backend = Some(words.value()?.parse_with(backend)?),
+                _ => return Err(word.unexpected()),
+            }
+        }
+        Ok(measured)
+    }
 }
 
-fn file(option: &str, word: Option<String>) -> Result<PathBuf, String> {
-    word.map(PathBuf::from).ok_or_else(|| format!("{option} takes a file; {USAGE}"))
+fn row(name: &str) -> Result<Row, String> {
+    Row::named(name).ok_or_else(|| format!("there are {}", Row::ALL.map(Row::name).join(", ")))
 }
 
-fn count(option: &str, word: Option<String>) -> Result<usize, String> {
-    let word = word.unwrap_or_default();
-    let number: usize = word.parse().map_err(|error| format!("{option} {word}: {error}; {USAGE}"))?;
-    if number == 0 { Err(format!("{option} 0: at least one; {USAGE}")) } else { Ok(number) }
+fn backend(name: &str) -> Result<&'static str, String> {
+    let mut all = [Backend::Vulkan, Backend::Metal, Backend::Dx12].into_iter().map(Backend::name);
+    all.find(|known| *known == name).ok_or_else(|| "no such GPU backend".to_owned())
 }

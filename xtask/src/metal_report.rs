@@ -8,6 +8,8 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use lexopt::{Arg::Long, ValueExt as _};
+
 use crate::process;
 
 /// A part of the report: a title and the arguments of cargo.
@@ -24,18 +26,29 @@ const PARTS: [Part; 5] = [
 /// Lines of one part that are kept: the last ones, where failures and results stand.
 const MOST_LINES: usize = 120;
 
+struct Asked {
+    output: String,
+    backend: String,
+}
+
+impl Asked {
+    fn read(arguments: &[String]) -> Result<Self, lexopt::Error> {
+        let mut asked = Self { output: "metal-report.md".to_owned(), backend: "metal".to_owned() };
+        let mut arguments = lexopt::Parser::from_args(arguments);
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Long("output") => asked.output = arguments.value()?.string()?,
+                Long("backend") => asked.backend = arguments.value()?.string()?,
+                _ => return Err(argument.unexpected()),
+            }
+        }
+        Ok(asked)
+    }
+}
+
 /// Writes the report; `arguments` may be `--output FILE` and, to try it elsewhere, `--backend NAME`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let (mut output, mut backend) = ("metal-report.md".to_owned(), "metal".to_owned());
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let value = arguments.next().ok_or_else(|| format!("{argument} needs a value"))?;
-        match argument.as_str() {
-            "--output" => output.clone_from(value),
-            "--backend" => backend.clone_from(value),
-            _ => return Err(format!("unknown argument `{argument}`")),
-        }
-    }
+    let Asked { output, backend } = Asked::read(arguments).map_err(|error| error.to_string())?;
     let mut report = format!("# Kiln on {backend}\n\n");
     for (name, arguments) in [("system", &["-a"][..]), ("macOS", &["-productVersion"])] {
         let program = if name == "macOS" { "sw_vers" } else { "uname" };
