@@ -21,10 +21,8 @@ fn snapshot(name: &str, statement: impl FnOnce(&Device) -> Result<()>) {
         for dispatch in &recording.dispatches {
             let wgsl = render(&dispatch.kernel, Target::default()).unwrap();
             let lowered = lower(&dispatch.kernel, &wgsl, Target::default()).unwrap();
-            let sum = lowered
-                .spirv
-                .iter()
-                .fold(0xcbf2_9ce4_8422_2325_u64, |sum, word| (sum ^ u64::from(*word)).wrapping_mul(0x100_0000_01b3));
+            let spirv: Vec<u8> = lowered.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let sum = xxhash_rust::xxh3::xxh3_64(&spirv);
             writeln!(text, "\n=== {} {}", dispatch.kernel.label(), dispatch.kernel.key()).unwrap();
             writeln!(text, "{}\n--- WGSL\n{wgsl}", dispatch.kernel).unwrap();
             writeln!(text, "--- MSL\n{}", lowered.msl).unwrap();

@@ -5,24 +5,23 @@
 
 use kiln::prelude::*;
 use kiln::{Schedule, order};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::harness::{array, assert_same, backends, bits, keeps_order, report, values, where_order_is_kept};
 use crate::inputs::{Rng, Values};
 use crate::naive::size;
 
-/// A 64-bit FNV-1a hash of results.
-#[derive(Clone, Copy)]
-struct Digest(u64);
+/// A hash of results.
+#[derive(Clone)]
+struct Digest(Xxh3);
 
 impl Digest {
-    const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+    fn new() -> Self {
+        Self(Xxh3::new())
     }
 
     fn add(&mut self, word: u32) {
-        for byte in word.to_le_bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
+        self.0.update(&word.to_le_bytes());
     }
 }
 
@@ -244,9 +243,9 @@ fn compare(name: &str, seeds: &[u64], log: impl Fn(&mut Rng, usize) -> u32, sche
         report(&format!(
             "bits: {backend}: {} {name} shapes, {comparisons} comparisons in all, digest {:#018x}",
             seeds.len(),
-            digest.0
+            digest.0.digest()
         ));
-        assert_eq!(digest.0, digests[0].0, "the digests of the backends");
+        assert_eq!(digest.0.digest(), digests[0].0.digest(), "the digests of the backends");
     }
 }
 

@@ -184,14 +184,11 @@ impl Compiler {
         Ok(library)
     }
 
-    /// 128-bit FNV-1a of all that decides an output.
+    /// The hash of all that decides an output.
     fn key(&self, what: &str) -> u128 {
-        let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
         let parts = FILES.iter().map(|(_, text)| *text).chain([self.version.as_str(), self.program.as_str(), what]);
-        for byte in parts.flat_map(|part| part.bytes().chain([0])) {
-            hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-        }
-        hash
+        let bytes: Vec<u8> = parts.flat_map(|part| part.bytes().chain([0])).collect();
+        xxhash_rust::xxh3::xxh3_128(&bytes)
     }
 
     fn temporary(&self, ending: &str) -> PathBuf {
