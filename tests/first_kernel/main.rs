@@ -11,6 +11,7 @@
 //! | `kernels` | any number of distinct kernels, with their results |
 //! | `files` | folders, and damage done to them |
 //! | `damaged`, `shared`, `unwritable`, `foreign`, `growth`, `again` | the cache: cases H01 to H07 |
+//! | `in_the_way` | folders where files should be: case L18 |
 //! | `odd_times`, `shipped` | clocks that go backwards; export and import |
 //! | `embedded` | a wgpu device that the program has opened itself |
 //! | `threads`, `rehearsed`, `settings` | warm-up and first use: cases H11 to H15, I01; H12 is in `tests/ending` |
@@ -24,6 +25,7 @@ mod embedded;
 mod files;
 mod foreign;
 mod growth;
+mod in_the_way;
 mod kernels;
 mod odd_times;
 mod process;

@@ -59,6 +59,31 @@ pub(crate) fn is_key(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// How a file was put in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    /// As always.
+    Plainly,
+    /// Where an empty folder lay.
+    OverFolder,
+}
+
+/// Why a file was not put in place.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    /// Nothing can be written to the folder.
+    Folder(io::Error),
+    /// Something that has the file's name is in the way. Other files can be written.
+    Name(io::Error),
+}
+
+impl std::fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Folder(error) | Self::Name(error)) = self;
+        error.fmt(f)
+    }
+}
+
 /// A file of a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -124,12 +149,20 @@ impl Folder {
         Ok(Some(bytes))
     }
 
-    /// Puts a file in place, whole.
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let (new, mut file) = self.begin(name)?;
-        let written = file.write_all(bytes).and_then(|()| {
+    /// Puts a file in place, whole. An empty folder of its name gives way, which the result tells; anything else stays.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<Written, Unwritten> {
+        let (new, mut file) = self.begin(name).map_err(Unwritten::Folder)?;
+        let written = file.write_all(bytes).map_err(Unwritten::Folder).and_then(|()| {
             drop(file);
-            fs::rename(&new, self.path.join(name))
+            let path = self.path.join(name);
+            match fs::rename(&new, &path) {
+                Ok(()) => Ok(Written::Plainly),
+                // Fails for what is no folder, or has something in it.
+                Err(_) if fs::remove_dir(&path).is_ok() => {
+                    fs::rename(&new, &path).map(|()| Written::OverFolder).map_err(Unwritten::Name)
+                }
+                Err(error) => Err(Unwritten::Name(error)),
+            }
         });
         if written.is_err() {
             let _ = fs::remove_file(&new);
@@ -387,7 +420,7 @@ mod tests {
         let folder = Folder::open(&scratch.0.join("own")).unwrap();
         symlink(&file, scratch.0.join("own/name")).unwrap();
         folder.read("name").unwrap_err();
-        folder.write("name", b"ours").unwrap();
+        assert_eq!(folder.write("name", b"ours").unwrap(), Written::Plainly);
         assert_eq!(fs::read(&file).unwrap(), b"x", "the link was replaced, not followed");
     }
 }

@@ -28,7 +28,7 @@ use std::time::SystemTime;
 use kiln_array::kernel::KernelSpec;
 
 pub(crate) use entry::{Entry, hash};
-use folder::Folder;
+use folder::{Folder, Unwritten, Written};
 use manifest::Manifest;
 pub(crate) use manifest::Used;
 use saver::Saver;
@@ -212,7 +212,7 @@ pub(crate) struct Cache {
     saving: Mutex<u64>,
     /// Saves behind the program.
     saver: Arc<Saver>,
-    /// Set by the first failure to write: it is not tried again.
+    /// Set by the first failure to write that is not one file's own: it is not tried again.
     gave_up: AtomicBool,
     counters: CacheCounters,
 }
@@ -367,11 +367,12 @@ impl Cache {
         if self.gave_up.load(Ordering::Relaxed) {
             return;
         }
-        match folder.write(name, bytes) {
-            Ok(()) => drop(self.counters.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed)),
-            Err(error) => {
+        match write(folder, name, bytes) {
+            Ok(true) => drop(self.counters.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed)),
+            Ok(false) => {}
+            Err(reason) => {
                 if !self.gave_up.swap(true, Ordering::Relaxed) {
-                    warn_once(&format!("{}: {error}", folder.path().join(name).display()));
+                    warn_once(&reason);
                 }
             }
         }
@@ -384,11 +385,34 @@ impl Drop for Cache {
     }
 }
 
-/// Says why nothing is kept, once in a process: a program may open many devices.
+/// Writes a file. `false`, and a line in the log, where something that is not ours has its name: it is passed by. Why
+/// nothing can be written otherwise.
+fn write(folder: &Folder, name: &str, bytes: &[u8]) -> Result<bool, String> {
+    let path = || folder.path().join(name);
+    match folder.write(name, bytes) {
+        Ok(Written::Plainly) => Ok(true),
+        Ok(Written::OverFolder) => {
+            say_once(&format!("an empty folder gave way to a file of the cache: {}", path().display()));
+            Ok(true)
+        }
+        Err(Unwritten::Name(error)) => {
+            say_once(&format!("a file of the cache is not kept: {}: {error}", path().display()));
+            Ok(false)
+        }
+        Err(Unwritten::Folder(error)) => Err(format!("{}: {error}", path().display())),
+    }
+}
+
+/// Says why nothing is kept.
 fn warn_once(reason: &str) {
+    say_once(&format!("compiled kernels are not kept: {reason}"));
+}
+
+/// A warning, once in a process: a program may open many devices.
+fn say_once(what: &str) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     let level = if WARNED.swap(true, Ordering::Relaxed) { log::Level::Debug } else { log::Level::Warn };
-    log::log!(level, "kiln: compiled kernels are not kept: {reason}");
+    log::log!(level, "kiln: {what}");
 }
 
 fn file_of(key: u128) -> String {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::entry::{Entry, hash};
 use super::folder::{Folder, is_key, is_under_way};
 use super::manifest::Manifest;
-use super::{Cache, CacheOptions, List, manifest_of};
+use super::{Cache, CacheOptions, List, manifest_of, write};
 
 /// The file that says what an environment is.
 pub(crate) const DEVICE: &str = "device.txt";
@@ -77,10 +77,8 @@ pub fn list(options: &CacheOptions) -> Result<Vec<Stored>, String> {
             files.iter().filter(|file| has_ending(&file.path, "kernels")).filter_map(|file| stem(&file.path)).collect();
         applications.sort();
         Some(Stored {
-            device: folder
-                .read(DEVICE)
-                .ok()?
-                .map_or_else(String::new, |text| String::from_utf8_lossy(&text).into_owned()),
+            // What is no file of ours says nothing.
+            device: String::from_utf8_lossy(&folder.read(DEVICE).ok().flatten().unwrap_or_default()).into_owned(),
             applications,
             kernels: files.iter().filter(|file| has_ending(&file.path, "bin")).count(),
             bytes: files.iter().map(|file| file.bytes).sum(),
@@ -201,10 +199,11 @@ impl Cache {
             check(&own, contents, self.environment).map_err(|reason| said(&format!("{name:?}: {reason}")))?;
             files.push((key, own, contents));
         }
-        let count = files.iter().filter(|(key, ..)| *key).count();
+        let mut count = 0;
         for (key, own, contents) in files {
             let contents = if key { contents.to_vec() } else { self.merged(contents) };
-            self.folder.write(&own, &contents).map_err(|error| said(&error))?;
+            let written = write(&self.folder, &own, &contents)?;
+            count += usize::from(key && written);
         }
         self.bound();
         Ok(count)
