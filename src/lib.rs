@@ -31,7 +31,9 @@
 
 #[cfg(all(feature = "wgpu", not(target_arch = "wasm32")))]
 pub mod cache;
+mod choice;
 mod open;
+mod settings;
 mod shared;
 #[doc = include_str!("../docs/semantics.md")]
 pub mod semantics {}

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use kiln_array::{Device, DeviceInfo, ErrorKind, Result};
 
+use crate::choice::{self, NamedBy};
+use crate::settings::{number, switch, variable};
 use crate::shared;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::warm;
@@ -28,7 +30,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    const ALL: [Self; 5] = [Self::Cpu, Self::Vulkan, Self::Metal, Self::Dx12, Self::WebGpu];
+    pub(crate) const ALL: [Self; 5] = [Self::Cpu, Self::Vulkan, Self::Metal, Self::Dx12, Self::WebGpu];
 
     /// The word that `KILN_BACKEND` takes.
     #[must_use]
@@ -56,8 +58,10 @@ impl fmt::Display for Backend {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use = "options open nothing until `open`"]
 pub struct Options {
-    backend: Option<Backend>,
-    adapter: Option<String>,
+    pub(crate) backend: Option<Backend>,
+    pub(crate) adapter: Option<String>,
+    /// Which of the two the environment named.
+    pub(crate) named_by: NamedBy,
     metal_passthrough: Option<bool>,
     warm_up_threads: Option<usize>,
     cache: CacheChoice,
@@ -147,12 +151,18 @@ impl Options {
 
     /// Opens the device; blocks until it is there.
     ///
+    /// Says by the `log` crate which device it is and why: at `info`, and at `warn` where it is the CPU for want of a GPU.
+    /// `RUST_LOG=kiln=info` shows that and all other lines of Kiln's crates, and of nobody else, in loggers that
+    /// compare the beginning of a target, such as `env_logger` and `tracing_subscriber`; the targets begin with `kiln` and
+    /// `kiln_wgpu`.
+    ///
     /// Where a device of the same options is open, this is another handle on it, whoever opened it; unless it was lost,
     /// or [`separate`](Self::separate) asks for another. What the environment says counts among the options. A device
     /// is closed when the last handle and the last array of it are dropped.
     ///
     /// # Errors
-    /// No device does what was asked: the error lists what exists.
+    /// No device does what was asked: the error lists what exists. A variable of the environment has a word that it does not
+    /// take.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(self) -> Result<Device> {
         pollster::block_on(self.open_async())
@@ -164,16 +174,31 @@ impl Options {
     /// As [`open`](Self::open).
     pub async fn open_async(self) -> Result<Device> {
         let this = if self.from_env { self.with_env()? } else { self };
-        if this.separate { this.open_new().await } else { shared::device(&this, this.open_new()).await }
+        if this.separate {
+            return this.open_new().await;
+        }
+        // Equal options are equal, wherever they come from.
+        let key = Self { named_by: NamedBy::default(), ..this.clone() };
+        shared::device(&key, this.open_new()).await
     }
 
-    /// Opens another device.
+    /// Opens another device; says which and why.
     async fn open_new(&self) -> Result<Device> {
-        match (self.backend, &self.adapter) {
+        match self.choose().await {
+            Ok((device, without_gpu)) => {
+                choice::log(self, &device, without_gpu.as_ref());
+                Ok(device)
+            }
+            Err(error) => Err(choice::refusal(self, error).await),
+        }
+    }
+
+    /// Another device; with why it is no GPU, where one would have been taken.
+    async fn choose(&self) -> Result<(Device, Option<kiln_array::Error>)> {
+        let device = match (self.backend, &self.adapter) {
             (None, None) => match gpu(self).await {
-                Ok(device) => Ok(device),
-                Err(error) if cfg!(not(feature = "cpu")) => Err(error),
-                Err(_) => cpu(),
+                Err(error) if cfg!(feature = "cpu") => return Ok((cpu()?, Some(error))),
+                opened => opened,
             },
             (Some(Backend::Cpu), None) => cpu(),
             // The CPU is a device like others: by its name, or by its number, after all the others.
@@ -184,7 +209,8 @@ impl Options {
             }
             // What was asked for is an error where it is not there.
             _ => gpu(self).await,
-        }
+        }?;
+        Ok((device, None))
     }
 
     /// Whether a part of a name, or a number in [`devices`], is the CPU backend's, and no other device's.
@@ -203,25 +229,21 @@ impl Options {
     }
 
     fn with_env(mut self) -> Result<Self> {
-        // Equal options are equal, wherever they come from.
         self.from_env = false;
         if self.backend.is_none()
             && let Some(word) = variable("KILN_BACKEND")?
         {
             let known = Backend::ALL.into_iter().find(|backend| backend.name().eq_ignore_ascii_case(&word));
             let words = Backend::ALL.map(Backend::name).join(", ");
-            let reason = format!("there is no such backend; there are {words}");
+            let reason = format!("there is no such backend; KILN_BACKEND takes {words}");
             let wanted = format!("KILN_BACKEND={word}");
             self.backend = Some(known.ok_or(ErrorKind::NoDevice { wanted, reason })?);
+            self.named_by.backend = true;
         }
         if self.adapter.is_none() {
             self.adapter = variable("KILN_ADAPTER")?;
+            self.named_by.adapter = self.adapter.is_some();
         }
-        let number = |name| match variable(name)?.map(|word| (word.parse::<u64>(), word)) {
-            None => Ok(None),
-            Some((Ok(number), _)) => Ok(Some(number)),
-            Some((Err(_), word)) => Err(strange(name, &word, "it takes a number")),
-        };
         if self.warm_up_threads.is_none() {
             // 0: none. 1 and more: so many threads.
             let threads = number("KILN_PREWARM")?;
@@ -306,46 +328,25 @@ impl Options {
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.backend, &self.adapter) {
+        let backend = self.backend.map(|backend| match self.named_by.backend {
+            true => format!("KILN_BACKEND={backend}"),
+            false => format!("backend {backend}"),
+        });
+        let adapter = self.adapter.as_ref().map(|adapter| match self.named_by.adapter {
+            true => format!("KILN_ADAPTER={adapter}"),
+            false => format!("adapter {adapter}"),
+        });
+        match (backend, adapter) {
             (None, None) => f.write_str("any device"),
-            (Some(backend), None) => write!(f, "backend {backend}"),
-            (None, Some(adapter)) => write!(f, "adapter {adapter}"),
-            (Some(backend), Some(adapter)) => write!(f, "backend {backend} and adapter {adapter}"),
+            (Some(one), None) | (None, Some(one)) => f.write_str(&one),
+            (Some(backend), Some(adapter)) => write!(f, "{backend} and {adapter}"),
         }
     }
 }
 
 /// An adapter's number in the list of devices; longer numbers are parts of names, as in "RTX 4090".
-fn number_of(adapter: &str) -> Option<usize> {
+pub(crate) fn number_of(adapter: &str) -> Option<usize> {
     if adapter.len() <= 2 { adapter.parse().ok() } else { None }
-}
-
-/// An environment variable that is set and not empty.
-fn variable(name: &'static str) -> Result<Option<String>> {
-    match std::env::var(name) {
-        Ok(value) if value.is_empty() => Ok(None),
-        Ok(value) => Ok(Some(value)),
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(std::env::VarError::NotUnicode(value)) => {
-            let reason = "the value is not Unicode".to_string();
-            Err(ErrorKind::NoDevice { wanted: format!("{name}={}", value.to_string_lossy()), reason }.into())
-        }
-    }
-}
-
-/// An environment variable that is 0 or 1.
-fn switch(name: &'static str) -> Result<Option<bool>> {
-    match variable(name)?.as_deref() {
-        None => Ok(None),
-        Some("0") => Ok(Some(false)),
-        Some("1") => Ok(Some(true)),
-        Some(other) => Err(strange(name, other, "it takes 0 or 1")),
-    }
-}
-
-/// The error of a word that an environment variable does not take.
-fn strange(name: &str, word: &str, reason: &str) -> kiln_array::Error {
-    ErrorKind::NoDevice { wanted: format!("{name}={word}"), reason: reason.to_string() }.into()
 }
 
 /// Opens the best device: a GPU, or the CPU where there is none. `KILN_BACKEND` and `KILN_ADAPTER` choose another.

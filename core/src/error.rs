@@ -133,6 +133,15 @@ pub enum ErrorKind {
         /// What was wrong.
         reason: String,
     },
+    /// A variable of the environment has a word that it does not take.
+    BadSetting {
+        /// The variable.
+        name: &'static str,
+        /// Its word.
+        value: String,
+        /// What it takes.
+        reason: String,
+    },
     /// No device of the kind asked for.
     NoDevice {
         /// What was asked for.
@@ -211,6 +220,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "{op}: needs {needed} {what}, the limit of {device} is {limit}")
             }
             Self::BadOperator { op, reason } => write!(f, "{op}: {reason}"),
+            Self::BadSetting { name, value, reason } => write!(f, "{name}={value}: {reason}"),
             Self::NoDevice { wanted, reason } => write!(f, "no device for {wanted}: {reason}"),
             Self::OutOfMemory { bytes, device } => {
                 write!(f, "{device} has no room for {bytes} more bytes")
