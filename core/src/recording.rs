@@ -85,7 +85,7 @@ impl Tiling {
     /// Workgroups: blocks of lines times tiles.
     #[must_use]
     pub const fn groups(&self) -> usize {
-        self.lines.div_ceil(1 << self.log_lines) * self.tiles()
+        self.lines.div_ceil(1 << self.log_lines).saturating_mul(self.tiles())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::fuse::Fused;
 use crate::kernel::{Access, Slot};
 use crate::layout::{Layout, collapse};
 use crate::program::{Instr, Program};
-use crate::recording::{BufferId, Dispatch, Operand, Recording};
+use crate::recording::{BufferId, Dispatch, Operand, Recording, Tiling};
 use crate::shape::Shape;
 
 /// Elements of the largest array: kernels index with 32 bits and look four elements ahead.
@@ -101,12 +101,25 @@ impl<'a> Statement<'a> {
         Self { op, device, recording: Recording::default(), scratch: Vec::new() }
     }
 
-    /// A buffer of `words` 32-bit words that goes back when the statement has been handed over.
-    pub(crate) fn scratch(&mut self, words: usize) -> Result<BufferId> {
-        let storage = self.device.storage(self.op, Dtype::U32, &Shape::from_iter([words]))?;
+    /// A buffer for the totals of `tiling`'s tiles, of `words` words each, that goes back when the statement has been
+    /// handed over.
+    pub(crate) fn scratch(&mut self, tiling: &Tiling, words: usize) -> Result<BufferId> {
+        let count = tiling.lines.saturating_mul(tiling.tiles()).saturating_mul(words);
+        let storage = self.working("bytes for the totals of parts of lines", &Shape::from_iter([count]))?;
         let id = storage.id();
         self.scratch.push(storage);
         Ok(id)
+    }
+
+    /// An array of words that nobody asked for; the error of too large a one says what it is for.
+    fn working(&self, what: &'static str, shape: &Shape) -> Result<Arc<Storage>> {
+        let limit = self.device.caps().max_array_bytes.min(4 * MAX_ELEMENTS as u64);
+        let needed = (shape.size() as u64).saturating_mul(4);
+        if needed > limit {
+            let device = self.device.info().to_string();
+            return Err(ErrorKind::Limit { op: self.op, what, needed, limit, device }.into());
+        }
+        self.device.storage(self.op, Dtype::U32, shape)
     }
 
     /// Appends a dispatch after checking what no schedule can mend: its operands and its workgroups.
@@ -146,7 +159,7 @@ impl<'a> Statement<'a> {
         if !output.dtype().is_packed() {
             return plan(self, output, finish.clone());
         }
-        let wide = self.device.storage(self.op, Dtype::U32, shape)?;
+        let wide = self.working("bytes for results of a word each before they are packed", shape)?;
         let mut widened = finish.clone();
         for at in 0..widened.outputs.len() {
             widened.outputs[at] = widened.push(Instr::Cast(widened.outputs[at]), Dtype::U32);

@@ -41,7 +41,7 @@ pub(crate) fn plan(
         if tiling.tiles() == 1 {
             return statement.push(first_pass(fused, elements, operator, tiling, None, Some(&mut last)));
         }
-        let mut totals = statement.scratch(work.lines * tiling.tiles() * work.words)?;
+        let mut totals = statement.scratch(&tiling, work.words)?;
         statement.push(first_pass(fused, elements, operator, tiling, Some(totals), None))?;
         // The output's kept axes by themselves are one.
         let placed = Placed { buffer: output.id(), dtype: output.dtype(), layout: &out };
@@ -53,7 +53,7 @@ pub(crate) fn plan(
                 last.target = alone.operands.pop();
                 return statement.push(later_pass(&alone, operator, tiling, totals, None, Some(&mut last)));
             }
-            let next = statement.scratch(work.lines * tiling.tiles() * work.words)?;
+            let next = statement.scratch(&tiling, work.words)?;
             statement.push(later_pass(&alone, operator, tiling, totals, Some(next), None))?;
             totals = next;
         }

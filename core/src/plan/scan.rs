@@ -15,7 +15,7 @@ use smallvec::smallvec;
 use crate::array::Storage;
 use crate::error::Result;
 use crate::fuse::Fused;
-use crate::kernel::{Family, KernelSpec, MAX_LOG_SCAN_SLOTS};
+use crate::kernel::{Access, Family, KernelSpec, MAX_LOG_SCAN_SLOTS};
 use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::plan::reduce::{first_pass_to_totals, rank, work};
@@ -32,31 +32,51 @@ pub(crate) fn plan(
     operator: &Operator,
     output: &Arc<Storage>,
 ) -> Result<()> {
+    let whole = Layout::contiguous(fused.shape.clone());
+    let all = lines(&fused.shape, &[axis], &placed(fused, output, &whole));
+    // Whole quads of packed results are whole words.
+    if all.slots.last().is_some_and(|slot| slot.access == Access::Quad) {
+        return passes(statement, fused, axis, operator, output, operator.finish.clone());
+    }
     statement.unpacked(output, &fused.shape, &operator.finish, |statement, output, finish| {
-        let whole = Layout::contiguous(fused.shape.clone());
-        let placed = || -> Vec<Placed<'_>> {
-            let out = Placed { buffer: output.id(), dtype: output.dtype(), layout: &whole };
-            fused.inputs.iter().map(|input| input.placed()).chain([out]).collect()
-        };
-        let all = lines(&fused.shape, &[axis], &placed());
-        let caps = statement.device.caps();
-        // A backend that walks its tiles holds none in registers.
-        let log_room = if caps.serial_groups { u32::MAX } else { MAX_LOG_SCAN_SLOTS };
-        let work = Work { log_room, ..work(&all, operator) };
-        let room = work.log_slots(caps);
-        let tiling = tiling::choose(&work, caps, statement.device.schedule());
-        let mut totals = None;
-        if tiling.tiles() > 1 {
-            let buffer = statement.scratch(work.lines * tiling.tiles() * work.words)?;
-            let mut elements = lines(&fused.shape, &[axis], &placed());
-            elements.operands.truncate(fused.inputs.len());
-            elements.slots.truncate(fused.inputs.len());
-            statement.push(first_pass_to_totals(fused, elements, operator, tiling, buffer))?;
-            spine(statement, operator, &tiling, work.words, buffer)?;
-            totals = Some(buffer);
-        }
-        statement.push(scan_pass(fused, all, operator, finish, tiling, totals, room))
+        passes(statement, fused, axis, operator, output, finish)
     })
+}
+
+/// What a scan reads, and the array it writes.
+fn placed<'a>(fused: &'a Fused, output: &Storage, whole: &'a Layout) -> Vec<Placed<'a>> {
+    let out = Placed { buffer: output.id(), dtype: output.dtype(), layout: whole };
+    fused.inputs.iter().map(|input| input.placed()).chain([out]).collect()
+}
+
+/// The dispatches of a scan into an output that they may write.
+fn passes(
+    statement: &mut Statement<'_>,
+    fused: &Fused,
+    axis: usize,
+    operator: &Operator,
+    output: &Arc<Storage>,
+    finish: Program,
+) -> Result<()> {
+    let whole = Layout::contiguous(fused.shape.clone());
+    let all = lines(&fused.shape, &[axis], &placed(fused, output, &whole));
+    let caps = statement.device.caps();
+    // A backend that walks its tiles holds none in registers.
+    let log_room = if caps.serial_groups { u32::MAX } else { MAX_LOG_SCAN_SLOTS };
+    let work = Work { log_room, ..work(&all, operator) };
+    let room = work.log_slots(caps);
+    let tiling = tiling::choose(&work, caps, statement.device.schedule());
+    let mut totals = None;
+    if tiling.tiles() > 1 {
+        let buffer = statement.scratch(&tiling, work.words)?;
+        let mut elements = lines(&fused.shape, &[axis], &placed(fused, output, &whole));
+        elements.operands.truncate(fused.inputs.len());
+        elements.slots.truncate(fused.inputs.len());
+        statement.push(first_pass_to_totals(fused, elements, operator, tiling, buffer))?;
+        spine(statement, operator, &tiling, work.words, buffer)?;
+        totals = Some(buffer);
+    }
+    statement.push(scan_pass(fused, all, operator, finish, tiling, totals, room))
 }
 
 /// Combines the totals of neighbouring tiles in place, level by level, in as many dispatches as one workgroup's memory
