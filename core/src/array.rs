@@ -167,16 +167,12 @@ impl<T: Element> Array<T> {
     /// The view stretched to `shape` by NumPy's broadcasting rule.
     ///
     /// # Errors
-    /// The array does not broadcast to that shape, or the view would have more elements than an array may.
+    /// The array does not broadcast to that shape, or its elements cannot be counted. A view may have more elements than
+    /// an array in memory: it can be reduced, though not copied.
     pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Self> {
         let (op, shape) = ("broadcast_to", shape.into_shape());
         let layout = self.layout().broadcast_to(op, &shape)?;
-        let size = shape.checked_size().unwrap_or(usize::MAX);
-        if size > crate::plan::MAX_ELEMENTS {
-            let (needed, limit) = (size as u64, crate::plan::MAX_ELEMENTS as u64);
-            let device = self.device().info().to_string();
-            return Err(ErrorKind::Limit { op, what: "elements of one array", needed, limit, device }.into());
-        }
+        shape.countable(op)?;
         Ok(self.view(layout))
     }
 
@@ -188,7 +184,7 @@ impl<T: Element> Array<T> {
     /// The shape has another number of elements; for a copy, as [`eval`](ArrayOps::eval).
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Self> {
         let shape = shape.into_shape();
-        if shape.checked_size() != Some(self.size()) {
+        if shape.countable("reshape")? != self.size() {
             return Err(ErrorKind::LengthMismatch { op: "reshape", got: self.size(), shape }.into());
         }
         match self.layout().reshape(&shape) {

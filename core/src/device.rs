@@ -140,7 +140,7 @@ impl Device {
     /// lacks the type.
     pub fn array<T: Element>(&self, values: &[T], shape: impl IntoShape) -> Result<Array<T>> {
         let (op, shape) = ("array", shape.into_shape());
-        if shape.checked_size() != Some(values.len()) {
+        if shape.countable(op)? != values.len() {
             return Err(ErrorKind::LengthMismatch { op, got: values.len(), shape }.into());
         }
         self.check(op, T::DTYPE, &shape)?;
@@ -219,7 +219,7 @@ impl Device {
             return Err(ErrorKind::UnsupportedDtype { dtype, device: device() }.into());
         }
         let limit = |what, needed: u64, limit: u64| ErrorKind::Limit { op, what, needed, limit, device: device() };
-        let size = shape.checked_size().unwrap_or(usize::MAX);
+        let size = shape.countable(op)?;
         if size > MAX_ELEMENTS {
             return Err(limit("elements of one array", size as u64, MAX_ELEMENTS as u64).into());
         }

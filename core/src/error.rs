@@ -46,6 +46,13 @@ pub enum ErrorKind {
         /// The shape asked for.
         shape: Shape,
     },
+    /// The number of elements of a shape is beyond what can be counted.
+    TooLarge {
+        /// The operation.
+        op: &'static str,
+        /// The shape.
+        shape: Shape,
+    },
     /// An axis is not one of the array's axes.
     AxisOutOfRange {
         /// The operation.
@@ -190,6 +197,9 @@ impl fmt::Display for ErrorKind {
             }
             Self::LengthMismatch { op, got, shape } => {
                 write!(f, "{op}: {got} values do not fill shape {shape} of {} elements", shape.size())
+            }
+            Self::TooLarge { op, shape } => {
+                write!(f, "{op}: shape {shape} is too large: its elements cannot be counted in {} bits", isize::BITS)
             }
             Self::AxisOutOfRange { op, axis, ndim } => {
                 write!(f, "{op}: axis {axis} is out of range for an array with {ndim} axes")

@@ -14,7 +14,6 @@ use crate::cut::Cutter;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{Kind, Node, Source};
-use crate::plan::MAX_ELEMENTS;
 use crate::program::{Instr, Program, Value};
 use crate::shape::Shape;
 
@@ -112,12 +111,6 @@ impl<'a> Fuser<'a> {
 
     /// The program, or `None` if it reads more than `room` arrays.
     pub(crate) fn fuse_within(mut self, room: usize) -> Result<Option<Fused>> {
-        let size = self.fused.shape.checked_size().unwrap_or(usize::MAX);
-        if size > MAX_ELEMENTS {
-            let (needed, limit) = (size as u64, MAX_ELEMENTS as u64);
-            let what = "elements of one expression";
-            return Err(ErrorKind::Limit { op: self.op, what, needed, limit, device: "kiln".into() }.into());
-        }
         for root in self.roots {
             let Some(value) = self.value(root, room)? else { return Ok(None) };
             self.fused.program.outputs.push(value);

@@ -187,11 +187,15 @@ pub(crate) fn run<U: Element>(
     Ok(Array::new(storage, Layout::contiguous(out_shape)))
 }
 
-/// The number of elements that become one.
+/// The number of elements that become one. Kernels count them in 32 bits; how many lines there are beside matters to
+/// nobody but the result.
 pub(crate) fn line_length(op: &'static str, shape: &Shape, walked: &[usize]) -> Result<usize> {
     let line: Shape = walked.iter().map(|&axis| shape[axis]).collect();
-    line.checked_size().ok_or_else(|| {
-        let (needed, limit) = (u64::MAX, MAX_ELEMENTS as u64);
-        ErrorKind::Limit { op, what: "elements of one expression", needed, limit, device: "kiln".into() }.into()
-    })
+    let length = line.countable(op).map_err(|_| ErrorKind::TooLarge { op, shape: shape.clone() })?;
+    if length > MAX_ELEMENTS {
+        let (needed, limit) = (length as u64, MAX_ELEMENTS as u64);
+        let what = "elements combined into one";
+        return Err(ErrorKind::Limit { op, what, needed, limit, device: "kiln".into() }.into());
+    }
+    Ok(length)
 }

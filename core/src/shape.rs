@@ -27,6 +27,12 @@ impl Shape {
         self.checked_size().unwrap_or(usize::MAX)
     }
 
+    /// The number of elements, or an error where nobody can count them.
+    pub(crate) fn countable(&self, op: &'static str) -> Result<usize> {
+        let size = self.checked_size().filter(|&size| isize::try_from(size).is_ok());
+        size.ok_or_else(|| ErrorKind::TooLarge { op, shape: self.clone() }.into())
+    }
+
     /// The number of axes.
     #[must_use]
     pub fn ndim(&self) -> usize {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kiln::prelude::*;
 use kiln_array::recorder::Recorder;
 
-use crate::harness::{line, on_each_backend, values};
+use crate::harness::{array, line, long_case, on_each_backend, values};
 
 /// The least of three times.
 fn least(work: impl Fn()) -> Duration {
@@ -130,4 +130,124 @@ fn l02_shared_parts_are_cut_rightly() {
         ladder(&cpu, 160, width);
     }
     on_each_backend(|device| ladder(device, 70, 6));
+}
+
+/// How many of many values are below each of 256 edges, and the ranks of values by all pairs.
+fn counts(x: &Array<i32>, edges: &Array<i32>) -> kiln::Result<[Array<u32>; 2]> {
+    let below = x.reshape([x.size(), 1])?.lt(&edges.reshape([1, edges.size()])?);
+    Ok([below.sum(0)?, below.sum(1)?])
+}
+
+#[test]
+fn l13_only_what_is_stored_is_limited() {
+    for serial_groups in [false, true] {
+        let recorder = Recorder::new(kiln_array::Caps { serial_groups, ..Recorder::gpu_caps() });
+        let device = recorder.device();
+        let x = device.zeros::<i32>(12_000_000).unwrap();
+        let [by_edge, by_value] = counts(&x, &device.zeros::<i32>(256).unwrap()).unwrap();
+        assert_eq!((by_edge.size(), by_value.size()), (256, 12_000_000));
+        let some = x.slice(s![..50_000]).unwrap();
+        let [ranks, _] = counts(&some, &some).unwrap();
+        assert_eq!(ranks.size(), 50_000);
+        // Views are as good as expressions.
+        let view = some.broadcast_to([50_000, 50_000]).unwrap();
+        assert_eq!(view.max(1).unwrap().size(), 50_000);
+        let tilings: Vec<_> = recorder.take().iter().flat_map(|r| r.dispatches.clone()).map(|d| d.tiling).collect();
+        let most = tilings.iter().map(|tiling| tiling.length * tiling.lines).max();
+        assert!(most >= Some(3_072_000_000), "{most:?}");
+        assert!(tilings.iter().all(|tiling| tiling.groups() < 1 << 31 && tiling.length < 1 << 31));
+        // What would have to be stored is refused, and so is a line that kernels cannot count.
+        let wide = || some.reshape([50_000, 1]).unwrap().lt(&some);
+        for error in [wide().eval().unwrap_err(), wide().cummax(0).unwrap_err()] {
+            assert!(error.to_string().contains("2500000000 elements of one array"), "{error}");
+        }
+        let error = wide().sum(..).unwrap_err().to_string();
+        assert!(error.contains("2500000000 elements combined into one"), "{error}");
+    }
+}
+
+#[test]
+fn l13_more_pairs_than_kernels_count() {
+    long_case("L13", "compares 11,000 million pairs", |device| {
+        let numbers: Vec<i32> = (0..50_000).map(|k| k * 7919 % 50_000).collect();
+        let x = line(device, &numbers);
+        let [over, ranks] = counts(&x, &x).unwrap();
+        assert!(values(&over) == numbers.iter().map(|&v| v as u32).collect::<Vec<_>>());
+        assert!(values(&ranks) == numbers.iter().map(|&v| 49_999 - v as u32).collect::<Vec<_>>());
+        let many: Vec<i32> = (0..12_000_000).map(|k| k % 1000).collect();
+        let edges: Vec<i32> = (0..256).map(|k| 4 * k).collect();
+        let [by_edge, by_value] = counts(&line(device, &many), &line(device, &edges)).unwrap();
+        let below: Vec<u32> = edges.iter().map(|&edge| edge.min(1000) as u32 * 12_000).collect();
+        assert_eq!(values(&by_edge), below);
+        // Edges above v: those from 4 * (v / 4 + 1) on.
+        assert!(values(&by_value) == many.iter().map(|&v| 255 - v as u32 / 4).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+#[cfg(feature = "wgpu")]
+fn l07_running_bools_need_no_wider_memory() {
+    const N: usize = 67_108_864;
+    let Some((device, queue)) = crate::own_device::open(|_| kiln::wgpu::Limits::default()) else { return };
+    let device = kiln::wgpu::from_device(device, queue).unwrap();
+    let x = device.full(true, N).unwrap();
+    assert!(x.cummax(0).unwrap().all(..).unwrap().item().unwrap());
+    let mut some = vec![false; N - 1];
+    some[40_000_001] = true;
+    let x = line(&device, &some);
+    assert_eq!(x.cummax(0).unwrap().sum(..).unwrap().item().unwrap(), (N - 1 - 40_000_001) as u32);
+    assert_eq!(x.cummin(0).unwrap().sum(..).unwrap().item().unwrap(), 0);
+    // Results that lie apart are made as words first: too many of them are refused by what they are.
+    let rows = x.slice(s![..67_108_860]).unwrap().reshape([6_710_886, 10]).unwrap();
+    let error = rows.cummax(0).unwrap_err().to_string();
+    for word in ["cummax", "268435440 bytes for results of a word each", "134217728"] {
+        assert!(error.contains(word), "{word}: {error}");
+    }
+}
+
+/// Truth values along every kind of line, packed and not, against a loop.
+#[test]
+fn l07_running_bools_of_many_shapes() {
+    on_each_backend(|device| {
+        for (rows, columns) in [(1, 1), (1, 7), (3, 4), (5, 8), (4, 6), (2, 20_000), (1, 70_001), (20_004, 4), (3, 1)] {
+            let numbers: Vec<bool> = (0..rows * columns).map(|k| ((k * 40_503) >> 7) % 5 == 0).collect();
+            let x = array(device, &numbers, [rows, columns]);
+            for axis in [0, 1] {
+                let step = if axis == 0 { columns } else { 1 };
+                let mut want = numbers.clone();
+                for k in 0..want.len() {
+                    let first = if axis == 0 { k < columns } else { k % columns == 0 };
+                    want[k] ^= !first && want[k - step.min(k)];
+                }
+                let got = x.scan(axis, |a, b| a ^ b).unwrap();
+                assert!(values(&got) == want, "({rows}, {columns}) along {axis}");
+            }
+        }
+    });
+}
+
+#[test]
+fn l19_too_large_a_shape_is_named() {
+    on_each_backend(|device| {
+        let large = [1usize << 40, 1 << 40];
+        let one = device.full(1u32, ()).unwrap();
+        let column = one.broadcast_to([1usize << 40, 1]).unwrap();
+        let sum = || &column + one.broadcast_to(1usize << 40).unwrap();
+        let errors = [
+            ("full", device.full(1.0f32, large).unwrap_err()),
+            ("full", device.zeros::<bool>(large).unwrap_err()),
+            ("array", device.array(&[1, 2, 3], large).unwrap_err()),
+            ("reshape", one.reshape(large).unwrap_err()),
+            ("broadcast_to", one.broadcast_to(large).unwrap_err()),
+            ("eval", sum().eval().unwrap_err()),
+            ("sum", sum().sum(..).unwrap_err()),
+            ("mean", sum().mean(..).unwrap_err()),
+            ("cumsum", sum().cumsum(0).unwrap_err()),
+        ];
+        for (op, error) in errors {
+            let text = error.to_string();
+            assert!(text.starts_with(op) && text.contains("(1099511627776, 1099511627776) is too large"), "{text}");
+            assert!(!text.contains("18446744073709551615"), "{text}");
+        }
+    });
 }
