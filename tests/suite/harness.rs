@@ -6,7 +6,8 @@
 use std::io::Write;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use kiln::{Array, Backend, Device, DeviceKind, Dtype, Element, IntoShape, Options};
+use kiln::{Array, Backend, Device, DeviceKind, Dtype, Element, IntoShape, Options, Schedule};
+use kiln_array::recorder::Recorder;
 
 /// One backend of the suite.
 pub(crate) struct Tested {
@@ -140,6 +141,24 @@ pub(crate) fn on_each_backend(test: impl Fn(&Device)) {
         }
     }
     assert!(any, "no backend could be opened");
+}
+
+/// Runs statements with the smallest tiles; asserts that one needed more workgroups than a dimension has.
+///
+/// Tiles of the usual size would need inputs of a hundred million elements.
+pub(crate) fn beyond_one_dimension(device: &Device, test: impl FnOnce(&Device)) {
+    let recorder = Recorder::before(device);
+    let small = Schedule { log_slots: Some(0), line_fastest: None };
+    test(&recorder.device().with_schedule(small));
+    let groups = most_groups(&recorder);
+    assert!(groups > 65_535, "{groups} workgroups at most");
+}
+
+/// The most workgroups of a dispatch since the recordings were last taken.
+pub(crate) fn most_groups(recorder: &Recorder) -> usize {
+    let recordings = recorder.take();
+    let dispatches = recordings.iter().flat_map(|recording| &recording.dispatches);
+    dispatches.map(|dispatch| dispatch.groups).max().expect("something ran")
 }
 
 /// Runs a test of floats' exact bits on every backend whose compiler keeps the order of additions.

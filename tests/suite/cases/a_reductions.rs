@@ -66,8 +66,18 @@ fn a10_reductions_of_nothing() {
         for error in [x.min(..).unwrap_err(), x.max(..).unwrap_err()] {
             assert!(matches!(error.kind(), ErrorKind::Empty { .. }), "{error}");
         }
-        let from = |v: f32| x.reduce_from(v, .., |a, b| a.maximum(b)).unwrap();
-        assert_eq!(from(-3.5).item().unwrap(), -3.5);
+        for v in [-3.5, 3.5, 0.0, -0.0, f32::NEG_INFINITY, f32::INFINITY, f32::NAN] {
+            let max = x.reduce_from(v, .., |a, b| a.maximum(b)).unwrap().item().unwrap();
+            let min = x.reduce_from(v, .., |a, b| a.minimum(b)).unwrap().item().unwrap();
+            assert_same(&[max, min], &[v, v], "from an initial value");
+        }
+        // An empty axis: each output is the initial value, whatever was in its memory.
+        let rows = device.zeros::<f32>([300, 0]).unwrap();
+        for v in [-3.5, 3.5] {
+            drop(device.full(7.0f32, 300).unwrap().to_host().unwrap());
+            let min = rows.reduce_from(v, 1, |a, b| a.minimum(b)).unwrap();
+            assert_eq!(min.to_host().unwrap().into_vec(), vec![v; 300]);
+        }
         let b = device.zeros::<bool>(0).unwrap();
         assert!(!b.any(..).unwrap().item().unwrap());
         assert!(b.all(..).unwrap().item().unwrap());

@@ -3,7 +3,7 @@
 use kiln::ErrorKind;
 use kiln::prelude::*;
 
-use crate::harness::{array, assert_same, long_case, on_each_backend, takes, values};
+use crate::harness::{array, assert_same, beyond_one_dimension, long_case, on_each_backend, takes, values};
 
 #[test]
 fn b01_axis_of_length_one_is_a_copy() {
@@ -76,17 +76,17 @@ fn b05_leading_axis_with_very_many_outputs() {
     });
 }
 
-/// The same with fewer rows, still more outputs than workgroups in one dimension.
+/// The same with fewer rows and the smallest tiles: more workgroups than one dimension has.
 #[test]
 fn b05_many_outputs_scaled_down() {
     on_each_backend(|device| {
-        const N: usize = 140_003;
-        let rows: Vec<f32> = (0..5 * N).map(|i| (i / N) as f32).collect();
-        let x = array(device, &rows, [5, N]);
-        let sums = x.sum(0).unwrap();
-        assert_same(&values(&sums), &vec![10.0; N], "rows");
-        assert_eq!(sums.min(..).unwrap().item().unwrap(), 10.0);
-        assert_eq!(sums.max(..).unwrap().item().unwrap(), 10.0);
+        beyond_one_dimension(device, |device| {
+            const N: usize = 65_535 * 32 + 17;
+            let rows: Vec<f32> = (0..3 * N).map(|i| (i / N + i % N % 7) as f32).collect();
+            let x = array(device, &rows, [3, N]);
+            let want: Vec<f32> = (0..N).map(|c| (3 + c % 7 * 3) as f32).collect();
+            assert_same(&values(&x.sum(0).unwrap()), &want, "rows");
+        });
     });
 }
 
@@ -127,11 +127,22 @@ fn b08_long_axis_with_few_outputs() {
 fn b10_axes_from_the_end_out_of_range_and_repeated() {
     on_each_backend(|device| {
         let x = array(device, &(0..24).collect::<Vec<i32>>(), [2, 3, 4]);
-        let sum = |axis: isize| values(&x.sum(axis).unwrap());
-        assert_eq!(sum(-1), sum(2));
-        assert_eq!(sum(-3), sum(0));
-        for error in [x.sum(3), x.sum(-4), x.sum([0, 0]), x.sum([0, -3])] {
-            assert!(error.is_err());
+        for (from_end, axis, want) in [
+            (-1, 2, vec![6, 22, 38, 54, 70, 86]),
+            (-2, 1, vec![12, 15, 18, 21, 48, 51, 54, 57]),
+            (-3, 0, vec![12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34]),
+        ] {
+            assert_eq!(values(&x.sum(from_end).unwrap()), want, "axis {from_end}");
+            assert_eq!(values(&x.sum(axis).unwrap()), want, "axis {axis}");
+        }
+        for axis in [3, -4, isize::MIN, isize::MAX] {
+            let error = x.sum(axis).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::AxisOutOfRange { ndim: 3, .. }), "{error}");
+            assert!(error.to_string().contains(&axis.to_string()), "{error}");
+        }
+        for axes in [[0, 0], [0, -3]] {
+            let error = x.sum(axes).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::RepeatedAxis { axis: 0, .. }), "{error}");
         }
         let kept = x.sum(keep([0, 2])).unwrap();
         assert_eq!(kept.shape()[..], [1, 3, 1]);

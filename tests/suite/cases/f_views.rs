@@ -62,7 +62,9 @@ fn f06_bytes_that_fill_no_word() {
             let x = line(device, &bits);
             assert_eq!(values(&x), bits, "up and down, n = {n}");
             assert_eq!(values(&x.copy().unwrap()), bits, "a copy, n = {n}");
-            assert_eq!(values(&x.eq(&x).eval().unwrap()), vec![true; n], "compared, n = {n}");
+            let other: Vec<bool> = (0..n).map(|i| i % 3 == 1).collect();
+            let same: Vec<bool> = bits.iter().zip(&other).map(|(a, b)| a == b).collect();
+            assert_eq!(values(&x.eq(line(device, &other)).eval().unwrap()), same, "compared, n = {n}");
         }
         let square: Vec<bool> = (0..25).map(|i| i % 3 == 0).collect();
         assert_eq!(values(&array(device, &square, [5, 5])), square);
@@ -123,9 +125,13 @@ fn f13_packed_elements_do_not_race() {
         let m = (&x % 3).eq(0).eval().unwrap().reshape([13, 79]).unwrap();
         let any: Vec<bool> = (0..79).map(|c| (0..13).any(|r| (r * 79 + c) % 3 == 0)).collect();
         assert_eq!(values(&m.any(0).unwrap()), any);
-        let so_far: Vec<bool> = (0..1027).map(|_| true).collect();
-        let all = (&x % 3).eq(0).eval().unwrap().cummax(0).unwrap();
-        assert_eq!(values(&all), so_far);
+        // True from one place on: at a word's begin, inside of one, at the end of the array.
+        for first in [0, 1, 3, 4, 514, 1023, 1025, 1026] {
+            let so_far: Vec<bool> = (0..1027).map(|i| i >= first).collect();
+            assert_eq!(values(&x.eq(first).cummax(0).unwrap()), so_far, "first = {first}");
+            let until: Vec<bool> = so_far.iter().map(|late| !late).collect();
+            assert_eq!(values(&x.ne(first).cummin(0).unwrap()), until, "until {first}");
+        }
     });
 }
 

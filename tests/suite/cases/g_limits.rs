@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use kiln::prelude::*;
 use kiln_array::recorder::{Recorder, kernels};
 
-use crate::harness::{array, assert_same, child, line, long_case, on_each_backend, takes, values};
+use crate::harness::{
+    array, assert_same, beyond_one_dimension, child, line, long_case, most_groups, on_each_backend, report, takes,
+    values,
+};
 
 fn adds_one(device: &Device, n: usize) {
     let x = line(device, &(0..n as u32).collect::<Vec<u32>>());
@@ -18,13 +21,46 @@ fn adds_one(device: &Device, n: usize) {
     assert_eq!((&y - &x).ne(1).sum(..).unwrap().item().unwrap(), 0);
 }
 
+/// Kiln's maps take 4096 elements for each workgroup: the sizes of the case are many elsewhere, and only the long case
+/// below has too many here. Sums and running sums of many lines have too many in G02 and B05.
 #[test]
-fn g01_more_groups_than_one_dimension_has() {
+fn g01_sizes_of_many_groups() {
     on_each_backend(|device| adds_one(device, 65_535 * 64 + 1));
 }
 
 #[test]
-fn g01_more_groups_still() {
+fn g01_more_groups_than_one_dimension_has() {
+    long_case("G01 (more than 65535 workgroups)", "needs 540 MB", |device| {
+        const N: usize = 65_535 * 4096 + 1;
+        if device.caps().max_array_bytes < N as u64 {
+            return report(&format!("not run: case G01 on {} (it takes no {N} bytes)", device.info()));
+        }
+        let recorder = Recorder::before(device);
+        let zeros = recorder.device().full(0u32, ()).unwrap().broadcast_to(N).unwrap();
+        let mask = zeros.eq(0).eval().unwrap();
+        let groups = most_groups(&recorder);
+        assert!(groups > 65_535, "{groups} workgroups");
+        assert_eq!(mask.sum(..).unwrap().item().unwrap(), N as u32);
+        drop(mask);
+        beyond_one_dimension(device, |device| {
+            // Tiles of 32 leaves, 16 elements each.
+            const N: usize = 65_535 * 32 * 16 + 5;
+            let x = device.full(1u32, N).unwrap();
+            assert_eq!(x.sum(..).unwrap().item().unwrap(), N as u32);
+            ones_count_up(&x);
+        });
+    });
+}
+
+/// The running sum of ones is 1, 2, 3, ….
+fn ones_count_up(ones: &Array<u32>) {
+    let path = ones.cumsum(0).unwrap().to_host().unwrap();
+    let wrong = (1u32..).zip(path.as_slice()).find(|(want, got)| want != *got);
+    assert_eq!(wrong, None);
+}
+
+#[test]
+fn g01_the_larger_sizes() {
     long_case("G01 (65535 * 256 + 1 and more)", "needs 1 GB", |device| {
         for n in [65_535 * 256 + 1, 65_535 * 1024 + 1] {
             if takes(device, n) {
@@ -52,6 +88,22 @@ fn g02_more_rows_than_groups_of_one_dimension() {
             let want: Vec<f32> = (0..3 * rows).map(|k| (k % rows % 1000 + k / rows) as f32).collect();
             assert_same(&turned, &want, "permuted");
         }
+    });
+}
+
+/// The same with the smallest tiles, and with rows enough for more workgroups than one dimension has.
+#[test]
+fn g02_more_groups_than_one_dimension_has() {
+    on_each_backend(|device| {
+        beyond_one_dimension(device, |device| {
+            const ROWS: usize = 65_535 * 32 + 17;
+            let numbers: Vec<u32> = (0..ROWS * 3).map(|k| (k / 3 * 7 + k % 3) as u32).collect();
+            let x = array(device, &numbers, [ROWS, 3]);
+            let sums: Vec<u32> = (0..ROWS as u32).map(|i| 21 * i + 3).collect();
+            assert_same(&values(&x.sum(1).unwrap()), &sums, "sums");
+            let paths: Vec<u32> = (0..ROWS as u32).flat_map(|i| [7 * i, 14 * i + 1, 21 * i + 3]).collect();
+            assert_same(&values(&x.cumsum(1).unwrap()), &paths, "running sums");
+        });
     });
 }
 
