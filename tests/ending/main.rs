@@ -1,4 +1,4 @@
-//! The process ends in the middle of a warm-up: case H12.
+//! The process ends in the middle of a warm-up, or with a device in a variable of the main thread: cases H12, L04.
 //!
 //! Apart from the other cases, without the usual harness: that runs tests on threads of its own, and what ends a process as
 //! a rule is the main thread, which must have used Kiln (`exit.rs` of the backend says why that matters).
@@ -55,6 +55,20 @@ fn ends(way: &str, code: i32, seed: u64) {
     files::assert_good(scratch.path());
 }
 
+/// The main thread keeps the last handles on the device in a variable of its own: case L04.
+fn locals() {
+    let Some((device, _turn)) = device("L04") else { return };
+    let scratch = Scratch::new("l04");
+    for way in ["return", "exit"] {
+        for (first, threads) in [("", "0"), ("1", "0"), ("", "2"), ("1", "2")] {
+            let job = Job::new("locals", &device, scratch.path()).with("JOB_WAY", way).with("JOB_FIRST", first);
+            let done = job.with("KILN_PREWARM", threads).run();
+            assert_eq!(done.fact("total"), 52, "{way}\n{}", done.output());
+            assert_eq!(done.warnings(), 0, "{way}\n{}", done.output());
+        }
+    }
+}
+
 fn main() {
     if std::env::var_os(child::MARK).is_some() {
         return child::run();
@@ -73,5 +87,10 @@ fn main() {
             Ok(())
         })
     };
-    libtest_mimic::run(&Arguments::from_args(), (121..).zip(ways).map(trial).collect()).exit();
+    let mut trials: Vec<_> = (121..).zip(ways).map(trial).collect();
+    trials.push(Trial::test("l04_the_main_threads_variable", || {
+        locals();
+        Ok(())
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

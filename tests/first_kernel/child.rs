@@ -1,5 +1,6 @@
 //! What children do. A job is a function here; what it needs comes in variables, what it found leaves as facts.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,6 +45,7 @@ pub(crate) fn run() {
         "cancelled early" => cancelled_early(),
         "no adapter" => no_adapter(),
         "settings" => settings(),
+        "locals" => locals(),
         _ => panic!("there is no job {job}"),
     }
     .unwrap_or_else(|error| panic!("the job {job} failed: {error}"));
@@ -186,6 +188,30 @@ fn ending() -> Result<()> {
             let _ = warming.wait();
         }
         _ => panic!("no such way: {way}"),
+    }
+    Ok(())
+}
+
+/// The thread keeps the last handles in a variable of its own, and computes when that goes.
+fn locals() -> Result<()> {
+    thread_local!(static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) });
+
+    struct Kept(Device, Array<i32>);
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            let total = || self.0.array(&[1, 2, 3], 3)?.sum(..).and_then(|sum| (&self.1 + &sum).sum(..)?.item());
+            fact("total", total().expect("a thread that ends can compute").cast_unsigned());
+        }
+    }
+
+    let device = if variable("JOB_FIRST").is_some() { KEPT.with(|_| kiln::open()) } else { kiln::open() }?;
+    let x = device.full(7, 4)?;
+    assert_eq!(x.sum(..)?.item()?, 28);
+    KEPT.set(Some(Kept(device, x)));
+    if variable("JOB_WAY").as_deref() == Some("exit") {
+        fact("done", 1);
+        std::process::exit(0);
     }
     Ok(())
 }

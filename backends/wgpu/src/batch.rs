@@ -87,6 +87,7 @@ impl Batch {
         let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("kiln") });
         encode(&mut encoder, &self.commands);
         let index = gpu.queue.submit([encoder.finish()]);
+        crate::locals::used();
         let outcome = scopes.close(gpu, "launch");
         self.commands.clear();
         self.number += 1;

@@ -47,7 +47,9 @@ impl BindGroups {
                 layout: &kernel.layout,
                 entries: &entries,
             })
-        })?;
+        });
+        crate::locals::used();
+        let group = group?;
         if self.groups.len() >= CAPACITY {
             self.groups.clear();
         }

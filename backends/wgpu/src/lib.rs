@@ -12,7 +12,8 @@
 //! | `prewarm`, `touch`, `steps` | kernels compiled before they are needed; first dispatches, with no work; a first small program |
 //! | [`cache`] | what was compiled, kept on disk |
 //! | `readback`, `inplace`, `worker` | results on their way to the host, by way of staging or in shared memory; the thread that waits for futures |
-//! | `error`, `late`, `exit` | error scopes and the device's health; when errors are known; the end of the process |
+//! | `error`, `late` | error scopes and the device's health; when errors are known |
+//! | `exit`, `locals` | the end of the process; calls while a thread's variables go |
 //! | `times`, `hash` | how long opening and compiling took; a quick hash |
 
 #![deny(unsafe_code)]
@@ -39,6 +40,7 @@ mod hash;
 #[cfg(not(target_arch = "wasm32"))]
 mod inplace;
 mod late;
+mod locals;
 mod memory;
 mod params;
 mod pipelines;
@@ -71,6 +73,7 @@ pub use wgpu;
 use compile::{Compiler, Render, Source};
 use engine::Engine;
 use error::Gpu;
+use locals::{Anywhere, Shared, safely};
 use pipelines::Pipelines;
 #[cfg(not(target_arch = "wasm32"))]
 use prewarm::Warming;
@@ -81,7 +84,7 @@ const SPIN: Duration = Duration::from_micros(100);
 /// An open device. Clones are the same device.
 #[derive(Clone)]
 pub struct Wgpu {
-    engine: Arc<Engine>,
+    engine: Shared,
     open_times: OpenTimes,
     #[cfg(not(target_arch = "wasm32"))]
     warm_up_threads: usize,
@@ -97,7 +100,7 @@ struct Last(std::sync::Weak<Engine>);
 #[cfg(not(target_arch = "wasm32"))]
 impl Drop for Last {
     fn drop(&mut self) {
-        let Some(engine) = self.0.upgrade() else { return };
+        let Some(engine) = self.0.upgrade().map(Shared::new) else { return };
         // A waker that drops the last handle may run on a thread of the warm-up itself, which cannot wait for its own end.
         if worker::is_own() { engine.warming.cancel() } else { engine.warming.end() }
     }
@@ -228,13 +231,16 @@ impl Wgpu {
         let spin = if info.kind == DeviceKind::SoftwareGpu { Duration::ZERO } else { SPIN };
         let target = kiln_shaders::Target { log_slots: caps.log_slots, float_controls: controls::of(&device) };
         let gpu = Gpu::new(device, queue, info.name.clone());
+        // This thread may have met wgpu's variable already, see `locals`. A lost device tells of it later.
+        #[cfg(not(target_arch = "wasm32"))]
+        let _ = readback::poll(&gpu, wgpu::PollType::Poll);
         let in_place = adapter::shares_memory(&info) && gpu.device.features().contains(adapter::IN_PLACE);
         let pipelines = Pipelines::new(Compiler::new(render, target, source, cache));
         let engine = Arc::new(Engine::new(gpu, info, caps, spin, in_place, pipelines));
         #[cfg(not(target_arch = "wasm32"))]
         let last = Arc::new(Last(Arc::downgrade(&engine)));
         Ok(Self {
-            engine,
+            engine: Shared::new(engine),
             open_times: OpenTimes::default(),
             #[cfg(not(target_arch = "wasm32"))]
             _last: last,
@@ -332,8 +338,10 @@ impl Wgpu {
     /// # Errors
     /// Work recorded before failed, or the device is lost.
     pub fn submit(&self) -> Result<()> {
-        self.engine.gpu.check()?;
-        self.engine.submit_awaited(&mut self.engine.state())
+        safely(|| {
+            self.engine.gpu.check()?;
+            self.engine.submit_awaited(&mut self.engine.state())
+        })
     }
 
     /// The wgpu device. Whoever has it may destroy it, so that from now on each call asks wgpu whether it still works, which
@@ -370,31 +378,31 @@ impl Backend for Wgpu {
     }
 
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.engine_for_work().allocate(bytes)
+        safely(|| self.engine_for_work().allocate(bytes))
     }
 
     fn upload(&self, data: &[u8]) -> Result<BufferId> {
-        self.engine_for_work().upload(data)
+        safely(|| self.engine_for_work().upload(data))
     }
 
     fn release(&self, buffer: BufferId) {
-        self.engine.release(buffer);
+        safely(|| self.engine.release(buffer));
     }
 
     fn run(&self, recording: &Recording) -> Result<()> {
-        self.engine_for_work().run(recording)
+        safely(|| self.engine_for_work().run(recording))
     }
 
     fn read(&self, buffer: BufferId, bytes: u64) -> Pending<HostBytes> {
-        self.engine.read(buffer, bytes)
+        Anywhere::pending(safely(|| self.engine.read(buffer, bytes)))
     }
 
     fn synchronize(&self) -> Pending<()> {
-        self.engine.synchronize()
+        Anywhere::pending(safely(|| self.engine.synchronize()))
     }
 
     fn trim(&self) -> Result<()> {
-        self.engine.give_free_memory_back()
+        safely(|| self.engine.give_free_memory_back())
     }
 
     #[cfg(not(target_arch = "wasm32"))]

@@ -127,7 +127,9 @@ impl Params {
                 layout: &layout,
                 entries: &[wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(binding) }],
             })
-        })?;
+        });
+        crate::locals::used();
+        let group = group?;
         chunk.groups[size.index()] = Some(group.clone());
         Ok(group)
     }

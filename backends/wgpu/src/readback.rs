@@ -260,6 +260,7 @@ impl Completion<HostBytes> for Arrival {
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<()> {
     let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| gpu.device.poll(how)));
+    crate::locals::used();
     match polled {
         Ok(Ok(_)) => Ok(()),
         // A submission that was accepted is unknown: only a lost device does that.

@@ -135,7 +135,9 @@ impl Engine {
         let mut patient = true;
         for (piece, at) in data.chunks(PIECE).zip((0..).step_by(PIECE)) {
             let room = self.room_for(piece.len(), &mut patient)?;
-            self.gpu.scoped("upload", || write_piece(&self.gpu.queue, buffer, at, piece))?;
+            let written = self.gpu.scoped("upload", || write_piece(&self.gpu.queue, buffer, at, piece));
+            crate::locals::used();
+            written?;
             if room.is_some_and(Reserved::wrote) {
                 // Nothing of the batch that is being recorded: only what was written.
                 let copies = self.uploads.submitting();

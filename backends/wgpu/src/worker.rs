@@ -8,7 +8,7 @@
 #[cfg(target_arch = "wasm32")]
 pub(crate) use browser::{Worker, side_by_side};
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use native::{Ahead, WARM_UP, Worker, detached, is_own, side_by_side, uncounted};
+pub(crate) use native::{Ahead, WARM_UP, Worker, detached, is_own, scoped, side_by_side, uncounted};
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
@@ -40,6 +40,15 @@ mod native {
     /// Runs `work` on a thread that does not count by itself; `false` where there is none.
     pub(crate) fn uncounted(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
         thread::Builder::new().name(name.into()).spawn(work).is_ok()
+    }
+
+    /// Runs `work` on a thread of `scope`, and waits for it; `None` where there is no thread.
+    pub(crate) fn scoped<'scope, T: Send + 'scope>(
+        scope: &'scope thread::Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Option<thread::Result<T>> {
+        let thread = thread::Builder::new().name("kiln-aside".into()).stack_size(STACK).spawn_scoped(scope, work);
+        thread.ok().map(thread::ScopedJoinHandle::join)
     }
 
     /// Whether this is a thread of a warm-up.

@@ -3,10 +3,13 @@
 //! What a process may have is the process's own, so most cases run in children: this binary again, with one test, which
 //! does the job that a variable names.
 
+use std::cell::RefCell;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln::prelude::*;
-use kiln::{DeviceKind, ErrorKind, Result};
+use kiln::{DeviceKind, Error, ErrorKind, Options, Pending, Result};
 
 use crate::harness::{Tested, backends, long, on_each_backend, report, takes};
 use crate::inputs::Rng;
@@ -20,8 +23,8 @@ const DONE: &str = "the job is done";
 /// Does a job in a child for each backend that runs, on that backend; it must end well.
 fn in_children(job: &str, also: &[(&str, &str)]) {
     for Tested { name, device } in backends() {
-        if device.is_ok() && *name != "metal" {
-            let output = child(job, name, also);
+        if let (Ok(device), true) = (device, *name != "metal") {
+            let output = child(job, name, &[&[("KILN_BACKEND", device.info().backend)], also].concat());
             assert_done(&output, &format!("{job} on {name}"));
         }
     }
@@ -47,6 +50,7 @@ fn a_job_where_one_is_asked_for() {
     let Ok(job) = std::env::var(JOB) else { return };
     match job.as_str() {
         "gigabytes" => on_each_backend(|device| gigabytes(device).expect("what fits is computed")),
+        "locals" => locals(),
         "random sizes" => on_each_backend(|device| random_sizes(device).expect("small arrays are made")),
         "full" => on_each_backend(|device| memory_runs_out(device).expect("what fits is computed")),
         _ => panic!("no job is called {job}"),
@@ -182,4 +186,71 @@ fn l12_what_is_kept_follows_what_was_in_use_and_can_be_given_back() {
         return report("not run: case L12 (nothing here tells a process's memory)");
     }
     in_children("random sizes", &[]);
+}
+
+/// What a thread keeps to its end, and what is still done with it then.
+struct Kept {
+    device: Device,
+    x: Array<i32>,
+    pending: Option<Pending<HostArray<i32>>>,
+    computes: bool,
+    done: Arc<AtomicUsize>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let pending = self.computes.then(|| self.pending.take()).flatten();
+        let compute = || -> Result<i32> {
+            let y = self.device.array(&[1, 2, 3, 4], 4)?;
+            let total = (&self.x + &y).sum(..)?.item()?;
+            let read = pending.map_or(Ok(0), |read| Ok::<_, Error>(read.wait()?.as_slice()[0]))?;
+            self.device.synchronize().wait()?;
+            Ok(total + read + pollster::block_on(y.cumsum(0)?.read())?.as_slice()[3])
+        };
+        if self.computes {
+            assert_eq!(compute().expect("a thread that ends can compute"), 38 + 7 + 10);
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+/// Threads that keep the last handles on a device in a variable of theirs, and end.
+fn locals() {
+    // By the parent's choice.
+    let open = || Options::from_env().prewarm(0).cache(false).open().expect("the device opens again");
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut ended = 0;
+    for way in 0..32 {
+        let [first, uses, waits, computes, elsewhere] = [1, 2, 4, 8, 16].map(|bit| way & bit != 0);
+        let count = Arc::clone(&done);
+        // Opened by the thread, or by one that never sees its end.
+        let opened = elsewhere.then(open);
+        let thread = std::thread::spawn(move || {
+            if first {
+                // The thread's variable is there before anything of a driver's.
+                KEPT.with(|_| ());
+            }
+            let device = opened.unwrap_or_else(open);
+            let x = device.full(7, 4).expect("there is memory");
+            if uses {
+                assert_eq!(x.sum(..).and_then(|sum| sum.item()).expect("it computes"), 28);
+            }
+            let pending = waits.then(|| x.read());
+            let waited = pending.is_some();
+            let kept = Kept { device, x, pending, computes: computes && waited, done: count };
+            KEPT.set(Some(kept));
+        });
+        thread.join().expect("the thread ends well");
+        ended += 1;
+        assert_eq!(done.load(Ordering::Relaxed), ended, "way {way}");
+    }
+}
+
+#[test]
+fn l04_the_last_handle_may_live_in_a_thread_local() {
+    in_children("locals", &[]);
 }
