@@ -51,8 +51,8 @@ impl Health {
         self.device.clone()
     }
 
-    /// An error once the device is lost.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// An error once the device is known to be lost.
+    fn check(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
             Some(reason) => Err(ErrorKind::DeviceLost { device: self.device(), reason: reason.clone() }.into()),

@@ -374,7 +374,7 @@ impl Backend for Wgpu {
     }
 
     fn is_lost(&self) -> bool {
-        self.engine.gpu.health.check().is_err()
+        self.engine.gpu.check().is_err()
     }
 
     fn allocate(&self, bytes: u64) -> Result<BufferId> {

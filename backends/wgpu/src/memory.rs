@@ -132,7 +132,7 @@ impl Engine {
 
     /// Gives the pool's free blocks and staging buffers back to the driver, and waits until it has them.
     pub(crate) fn give_free_memory_back(&self) -> Result<()> {
-        self.gpu.health.check()?;
+        self.gpu.check()?;
         self.staging.clear();
         let mut state = self.state();
         let dropped = state.memory.trim_all();

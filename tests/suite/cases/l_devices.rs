@@ -28,7 +28,10 @@ fn owners() -> Option<Opened> {
 /// One that Kiln has opened on the adapter of the suite.
 fn kilns() -> Option<Opened> {
     let suites = backends().iter().find(|tested| tested.name == "wgpu")?.device.as_ref().ok()?;
-    let options = Options::new().adapter(&suites.info().name).prewarm(0).cache(false);
+    // Equal options open one device, which no other test may lose.
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+    let own = format!("l03 {}", OPENED.fetch_add(1, Ordering::Relaxed));
+    let options = Options::new().adapter(&suites.info().name).prewarm(0).cache(false).application(own);
     let kiln = options.open().unwrap();
     let device = wgpu::backend(&kiln).expect("it is a GPU").device().clone();
     Some((kiln, device, Arc::default()))
@@ -44,7 +47,7 @@ fn assert_lost<T>(result: kiln::Result<T>, what: &str) {
 type Call = fn(&Device, &Array<f32>) -> kiln::Result<()>;
 
 /// Each is the first call on a device that is gone.
-const CALLS: [(&str, Call); 13] = [
+const CALLS: [(&str, Call); 14] = [
     ("array", |device, _| device.array(&[1.0f32; 100], 100).map(drop)),
     ("a large array", |device, _| device.array(&vec![1.0f32; 3 << 20], 3 << 20).map(drop)),
     ("full", |device, _| device.full(1.0f32, 100).map(drop)),
@@ -57,6 +60,7 @@ const CALLS: [(&str, Call); 13] = [
     ("item", |_, x| x.slice(s![7]).and_then(|one| one.item()).map(drop)),
     ("to_host", |_, x| x.to_host().map(drop)),
     ("read, await", |_, x| pollster::block_on(x.read()).map(drop)),
+    ("trim", |device, _| device.trim()),
     ("submit", |device, _| wgpu::backend(device).expect("it is a GPU").submit()),
 ];
 
@@ -75,8 +79,10 @@ fn l03_every_call_on_a_destroyed_device_says_so() {
                 // The kernel of the last call is there, and memory is in the pool.
                 assert_eq!((&x + &x).eval().unwrap().max(..).unwrap().item().unwrap(), 3.0);
                 let work = if in_flight { busy(&x) } else { Vec::new() };
+                assert!(!kiln.backend().is_lost());
                 device.destroy();
                 assert_lost(call(&kiln, &x), name);
+                assert!(kiln.backend().is_lost());
                 for (again, call) in CALLS {
                     assert_lost(call(&kiln, &x), &format!("{again} after {name}"));
                 }
@@ -147,6 +153,7 @@ fn l03_a_device_that_goes_under_threads() {
         });
         assert_eq!(heard.load(Ordering::SeqCst), 0, "an error of Kiln's reached the owner");
         let again = wgpu::from_device(device, wgpu::backend(&kiln).unwrap().queue().clone());
+        let again = again.inspect(|again| assert!(again.backend().is_lost()));
         assert_lost(again.and_then(|again| again.full(1.0f32, 10)), "a device that is gone");
     }
 }

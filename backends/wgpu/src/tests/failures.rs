@@ -1,15 +1,19 @@
 //! Work that fails: an error each time, never a wrong value, and the device goes on.
 
 use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use kiln_array::kernel::KernelSpec;
 use kiln_array::op::BinaryOp;
 use kiln_array::recording::{BufferId, Recording};
 use kiln_array::warm::Report;
-use kiln_array::{Backend, Error, ErrorKind, HostBytes};
+use kiln_array::{Backend, Error, ErrorKind, HostBytes, Pending};
 
 use super::{binary, compute, device, device_with, dispatch, floats, ramp, read, recording, upload, warm};
 use crate::error::lock;
@@ -270,4 +274,64 @@ fn l17_a_warm_up_that_failed_is_not_the_last() {
     assert_eq!((failed(&again), again.kernels.is_empty()), (0, false));
     // One that is whole is the answer for good.
     assert_eq!(gpu.warm_up().wait().kernels.len(), again.kernels.len());
+}
+
+/// A task of an executor that is gone: the waker alone has it, so waking drops it.
+struct Orphan {
+    future: Mutex<Option<Pending<()>>>,
+    executor: Sender<Arc<Self>>,
+    _dropped: Sender<()>,
+}
+
+impl Wake for Orphan {
+    fn wake(self: Arc<Self>) {
+        // Nobody receives it, so it is dropped here.
+        let _ = self.executor.clone().send(self);
+    }
+}
+
+/// Polls a future once in a task that its waker alone keeps from then on. Says when the task has been dropped; `None` if the
+/// future was ready.
+fn orphan(future: Pending<()>) -> Option<Receiver<()>> {
+    let ((executor, queue), (dropped, told)) = (channel(), channel());
+    let task = Arc::new(Orphan { future: Mutex::new(Some(future)), executor, _dropped: dropped });
+    let waker = Waker::from(Arc::clone(&task));
+    let polled = lock(&task.future).as_mut().map(|future| Pin::new(future).poll(&mut Context::from_waker(&waker)));
+    drop(queue);
+    matches!(polled, Some(Poll::Pending)).then_some(told)
+}
+
+#[track_caller]
+fn assert_dropped(told: &Receiver<()>) {
+    // The sender goes with the task.
+    assert_eq!(
+        told.recv_timeout(Duration::from_secs(30)),
+        Err(RecvTimeoutError::Disconnected),
+        "the waker's call hangs"
+    );
+}
+
+#[test]
+fn a_waker_may_drop_the_task_that_it_wakes() {
+    let Some(gpu) = device_with(faulty) else { return };
+    let (add, len) = (binary(BinaryOp::Add), 2_000_000);
+    let x = upload(&gpu, &ramp(len));
+    plant(&[Fault::Late]);
+    let warming = gpu.warm(vec![Arc::clone(&add)]);
+    let told = orphan(warming.finished()).expect("it takes a while");
+    assert_dropped(&told);
+    assert_eq!(warming.wait().kernels.len(), 1, "the warm-up ends");
+    // A software GPU takes milliseconds for it, and so it is pending as a rule.
+    let mut pending = 0;
+    for round in 0..50 {
+        gpu.release(compute(&gpu, &add, x, x, len));
+        let end = if round % 2 == 0 { gpu.synchronize() } else { gpu.read(x, len as u64 * 4).map(|_| Ok(())) };
+        if let Some(told) = orphan(end) {
+            assert_dropped(&told);
+            pending += 1;
+        }
+    }
+    assert!(pending > 0, "none was pending");
+    let sum = compute(&gpu, &add, x, x, 8);
+    assert_eq!(read(&gpu, sum, 8), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0], "the device goes on");
 }
