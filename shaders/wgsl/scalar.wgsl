@@ -97,11 +97,16 @@ fn kiln_rem_f32(a: f32, b: f32) -> f32 {
     if (x < y) {
         return a;
     }
-    // Exponents from 1 (subnormals share it), significands with their leading bit where there is one.
-    var x_exponent = i32(max(x >> 23u, 1u));
-    let y_exponent = i32(max(y >> 23u, 1u));
+    // Significands with their leading bit at bit 23, so that the rest is below twice the divisor, and their exponents:
+    // from 1, for subnormals below.
     var rest = (x & 0x7fffffu) | select(0x800000u, 0u, x < 0x800000u);
-    let divisor = (y & 0x7fffffu) | select(0x800000u, 0u, y < 0x800000u);
+    var divisor = (y & 0x7fffffu) | select(0x800000u, 0u, y < 0x800000u);
+    let x_zeros = countLeadingZeros(rest) - 8u;
+    let y_zeros = countLeadingZeros(divisor) - 8u;
+    var x_exponent = i32(max(x >> 23u, 1u)) - i32(x_zeros);
+    let y_exponent = i32(max(y >> 23u, 1u)) - i32(y_zeros);
+    rest = rest << x_zeros;
+    divisor = divisor << y_zeros;
     for (var step = 0u; step < 280u; step++) {
         if (rest >= divisor) {
             rest -= divisor;
@@ -115,9 +120,10 @@ fn kiln_rem_f32(a: f32, b: f32) -> f32 {
     if (rest == 0u) {
         return bitcast<f32>(sign);
     }
-    // Back to a float: move the leading bit to bit 23, or as far as the smallest exponent allows.
+    // Back to a float: move the leading bit to bit 23, or as far as the smallest exponent allows. Where that is to the
+    // right, the bits that fall off are 0: a remainder is a multiple of the smallest float.
     let shift = min(i32(countLeadingZeros(rest)) - 8, x_exponent - 1);
-    rest = rest << u32(shift);
+    rest = (rest << u32(max(shift, 0))) >> u32(max(-shift, 0));
     let exponent = u32(x_exponent - shift);
     return bitcast<f32>(sign | select(rest, (rest & 0x7fffffu) | (exponent << 23u), rest >= 0x800000u));
 }

@@ -270,3 +270,25 @@ fn scalars_keep_bits() {
         assert_eq!(values(&device.zeros::<bool>(3).unwrap()), [false; 3]);
     });
 }
+
+/// Remainders are exact for subnormal divisors, too: `%` computes with bits. Devices may read a subnormal as zero.
+#[test]
+fn remainders_of_subnormals() {
+    on_each_backend(|device| {
+        let bits = [1, 2, 3, 5, 0x0012_3457, 0x007f_ffff, 0x0080_0000, 0x0080_0001, 0x3f80_0000, 0x7f7f_ffff];
+        let all = bits.map(f32::from_bits);
+        let n = all.len();
+        let (x, y) = (array(device, &all, [n, 1]), line(device, &all));
+        let got = values(&(-&x % &y).eval().unwrap());
+        let want: Vec<f32> = (0..n * n).map(|at| -all[at / n] % all[at % n]).collect();
+        if device.float_rules().unwrap().subnormals {
+            assert_same(&got, &want, "remainders");
+        }
+        for (at, (got, want)) in got.into_iter().zip(want).enumerate() {
+            let (a, b) = (all[at / n], all[at % n]);
+            if a.is_normal() && b.is_normal() {
+                assert_same(&[flushed(got).abs()], &[flushed(want).abs()], &format!("{a:?} % {b:?}"));
+            }
+        }
+    });
+}
