@@ -15,7 +15,7 @@ const fn step(name: &'static str, arguments: &'static str) -> Step {
     Step { name, arguments, environment: &[] }
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     step("format", "fmt --all --check"),
     step("sizes", "xtask sizes"),
     step("layers", "xtask layers"),
@@ -30,6 +30,12 @@ const STEPS: [Step; 15] = [
     },
     // README's two commands, as they stand there.
     step("tests", "xtask test"),
+    // The build of the step before.
+    Step {
+        name: "soak",
+        arguments: "test --workspace --exclude kiln-metal-host --test soak",
+        environment: &[("KILN_SOAK_SECONDS", "10")],
+    },
     step("first example", "run --release --example reductions"),
     step("examples", "build --release --examples"),
     step("benches", "bench --workspace --no-run"),
