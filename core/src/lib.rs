@@ -45,6 +45,7 @@ pub mod recording;
 pub mod reduce;
 pub mod scan;
 pub mod shape;
+mod show;
 pub mod slice;
 pub mod warm;
 

@@ -17,5 +17,6 @@ mod l_memory;
 mod l_numbers;
 mod l_opening;
 mod l_planning;
+mod l_printing;
 mod l_views;
 mod l_words;
