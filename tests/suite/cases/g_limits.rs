@@ -6,8 +6,8 @@ use kiln::prelude::*;
 use kiln_array::recorder::{Recorder, kernels};
 
 use crate::harness::{
-    array, assert_same, beyond_one_dimension, child, line, long_case, most_groups, on_each_backend, report, takes,
-    values,
+    array, assert_same, beyond_one_dimension, child, line, long, long_case, most_groups, on_each_backend, report,
+    takes, values,
 };
 
 fn adds_one(device: &Device, n: usize) {
@@ -129,67 +129,121 @@ fn resident() -> Option<usize> {
     Some(pages * 4096)
 }
 
+/// Rounds of the case: full or short, and of the last part, which drops arrays of ten million elements.
+fn drops_without_reading(device: &Device, rounds: usize, reads: usize, large: usize, elements: usize) {
+    let x = device.full(1.5f32, 1024).unwrap();
+    let live = || buffers(device).map_or(0, |(count, _)| count);
+    let first = live();
+    let mut most = first;
+    let mut round = |read: bool| {
+        let y = (&x * 2.0 + 1.0).eval().unwrap();
+        if read {
+            assert_eq!(y.to_host().unwrap().as_slice()[1023], 4.0);
+        }
+        most = most.max(live());
+    };
+    (0..1000).for_each(|i| round(i % 5 == 0));
+    drop(device.full(1.0f32, elements).unwrap());
+    device.synchronize().wait().unwrap();
+    let before = resident();
+    (0..rounds).for_each(|_| round(false));
+    (0..reads).for_each(|_| round(true));
+    for _ in 0..large {
+        drop(device.full(1.0f32, elements).unwrap());
+    }
+    device.synchronize().wait().unwrap();
+    if let (Some(before), Some(after)) = (before, resident()) {
+        let grown = after.saturating_sub(before) >> 20;
+        assert!(grown < 16, "grown by {grown} MiB");
+    }
+    assert!(most <= first + 2, "{most} buffers in use at once, {first} at first");
+    assert_eq!(live(), first, "buffers in use in the end");
+}
+
 #[test]
 fn g07_memory_does_not_grow() {
     // In a process of its own: other tests would count too.
     child("cases::g_limits::g07_memory_does_not_grow", &[], || {
-        on_each_backend(|device| {
-            let x = device.full(1.5f32, 1024).unwrap();
-            let rounds = |n: usize, read: bool| {
-                for _ in 0..n {
-                    let y = (&x * 2.0 + 1.0).eval().unwrap();
-                    if read {
-                        assert_eq!(y.to_host().unwrap().as_slice()[1023], 4.0);
-                    }
-                }
-            };
-            rounds(1000, false);
-            rounds(200, true);
-            let before = resident();
-            rounds(10_000, false);
-            rounds(1000, true);
-            for _ in 0..20 {
-                drop(device.full(1.0f32, 1_000_000).unwrap());
-            }
-            device.synchronize().wait().unwrap();
-            if let (Some(before), Some(after)) = (before, resident()) {
-                let grown = after.saturating_sub(before) >> 20;
-                assert!(grown < 32, "grown by {grown} MiB");
-            }
-        });
+        on_each_backend(|device| drops_without_reading(device, 10_000, 1000, 20, 1_000_000));
     });
 }
 
 #[test]
+fn g07_memory_does_not_grow_in_full() {
+    let name = "cases::g_limits::g07_memory_does_not_grow_in_full";
+    if !long() {
+        return report("not run: case G07 in full (takes minutes on software; KILN_TEST_LONG=1 runs it)");
+    }
+    child(name, &[], || {
+        on_each_backend(|device| drops_without_reading(device, 100_000, 10_000, 1000, 10_000_000));
+    });
+}
+
+/// Buffers in use, and kernels compiled, where the backend counts.
+#[cfg(feature = "wgpu")]
+fn buffers(device: &Device) -> Option<(usize, u64)> {
+    kiln::wgpu::backend(device).map(|gpu| (gpu.counters().buffers, gpu.counters().kernels_compiled))
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn buffers(_: &Device) -> Option<(usize, u64)> {
+    None
+}
+
+/// One pass over the case's shapes and numbers.
+fn many_shapes(device: &Device, check: bool) {
+    let pair = |shape: &[usize]| (device.full(1.0f32, shape).unwrap(), device.full(2.0f32, shape).unwrap());
+    for n in 1..=2000 {
+        let n = n * 37 % 10_007 + 1;
+        let (x, y) = pair(&[n]);
+        let sum = (&x + &y).eval().unwrap();
+        let total = sum.sum(0).unwrap();
+        if check && n % 10 == 0 {
+            assert_eq!(values(&sum), vec![3.0; n]);
+            assert_eq!(total.item().unwrap(), 3.0 * n as f32);
+        }
+    }
+    for n in 1..=200 {
+        let (rows, columns) = (n * 5 % 97 + 1, n * 11 % 109 + 1);
+        let (x, y) = pair(&[rows, columns]);
+        let sum = (&x + &y).eval().unwrap();
+        let (down, across) = (sum.sum(0).unwrap(), sum.sum(1).unwrap());
+        if check && n % 10 == 0 {
+            assert_eq!(values(&down), vec![3.0 * rows as f32; columns]);
+            assert_eq!(values(&across), vec![3.0 * columns as f32; rows]);
+        }
+    }
+    let x = device.full(2.0f32, 1000).unwrap();
+    for i in 0..1000 {
+        let y = (&x * i as f32).eval().unwrap();
+        if check && i % 50 == 0 {
+            assert_eq!(values(&y), vec![2.0 * i as f32; 1000]);
+        }
+    }
+}
+
+#[test]
 fn g08_few_kernels_for_many_shapes() {
-    on_each_backend(|device| {
-        // The recorder computes nothing; the same plans run on the device elsewhere in the suite.
-        let recorder = Recorder::new(device.caps().clone());
-        let plans = recorder.device();
-        let mut keys = BTreeSet::new();
-        let mut take = || {
-            let recordings = recorder.take();
-            keys.extend(kernels(&recordings).map(|kernel| kernel.key()));
-        };
-        for n in 1..2000 {
-            let x = plans.zeros::<f32>(n * 37 % 100_003 + 1).unwrap();
-            let _ = (&x + &x).eval().unwrap();
-            let _ = x.sum(0).unwrap();
-            take();
-        }
-        for n in 1..200 {
-            let x = plans.zeros::<f32>([n * 5 % 997 + 1, n * 11 % 1009 + 1]).unwrap();
-            let _ = (&x + &x).eval().unwrap();
-            let _ = x.sum(0).unwrap();
-            let _ = x.sum(1).unwrap();
-            take();
-        }
-        let x = plans.zeros::<f32>(1000).unwrap();
-        for i in 0..1000 {
-            let _ = (&x * i as f32).eval().unwrap();
-        }
-        take();
-        assert!(keys.len() <= 20, "{} kernels", keys.len());
+    // In a process of its own: the device counts what other tests compile, and the process what they hold.
+    child("cases::g_limits::g08_few_kernels_for_many_shapes", &[], || {
+        on_each_backend(|device| {
+            let recorder = Recorder::before(device);
+            let compiled = || buffers(device).map_or(0, |(_, kernels)| kernels);
+            let before = compiled();
+            many_shapes(&recorder.device(), true);
+            let keys: BTreeSet<_> = kernels(&recorder.take()).map(|kernel| kernel.key()).collect();
+            assert!(keys.len() <= 20, "{} kernels", keys.len());
+            let first = compiled() - before;
+            assert!(first <= 20, "{first} compiles");
+            let memory = resident();
+            many_shapes(device, false);
+            device.synchronize().wait().unwrap();
+            assert_eq!(compiled() - before, first, "nothing is compiled again");
+            if let (Some(before), Some(after)) = (memory, resident()) {
+                let grown = after.saturating_sub(before) >> 20;
+                assert!(grown < 16, "grown by {grown} MiB");
+            }
+        });
     });
 }
 

@@ -1,9 +1,14 @@
 //! Group (i): devices, threads, futures.
 
-use kiln::prelude::*;
-use kiln::{Backend, DeviceKind, ErrorKind, Options};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
-use crate::harness::{assert_same, child, line, on_each_backend, values};
+use kiln::prelude::*;
+use kiln::{Backend, DeviceInfo, DeviceKind, ErrorKind, Options};
+
+use crate::harness::{assert_same, child, line, long, on_each_backend, report, values};
 
 fn open_cpu() -> Device {
     Options::new().backend(Backend::Cpu).separate().open().unwrap()
@@ -84,6 +89,48 @@ fn i12_devices_by_number_and_name() {
     }
 }
 
+/// Without a wish the best kind is opened: a card, then a GPU in the processor, others, the CPU; never a software GPU.
+#[test]
+fn i12_the_default_is_the_best_kind() {
+    child("cases::i_devices::i12_the_default_is_the_best_kind", &[("KILN_ADAPTER", ""), ("KILN_BACKEND", "")], || {
+        use DeviceKind::{Cpu, DiscreteGpu, IntegratedGpu, OtherGpu};
+        let devices = kiln::devices();
+        let best = [DiscreteGpu, IntegratedGpu, OtherGpu, Cpu].into_iter();
+        let best = best.into_iter().find(|kind| devices.iter().any(|info| info.kind == *kind));
+        assert_eq!(Some(kiln::open().unwrap().info().kind), best, "of {devices:?}");
+    });
+}
+
+/// `KILN_ADAPTER` chooses by number and by name; what does not exist is refused, with all that does.
+#[test]
+fn i12_devices_by_the_environment() {
+    const NAME: &str = "cases::i_devices::i12_devices_by_the_environment";
+    let devices = kiln::devices();
+    let numbers = (0..=devices.len()).map(|number| number.to_string());
+    let gpus = devices.iter().filter(|info| info.kind != DeviceKind::Cpu).map(|info| info.name.to_uppercase());
+    for word in numbers.chain(gpus).chain(["abacus".to_owned()]) {
+        child(NAME, &[("KILN_ADAPTER", &word), ("KILN_BACKEND", "")], || {
+            let word = std::env::var("KILN_ADAPTER").unwrap();
+            let devices = kiln::devices();
+            let named = |info: &&DeviceInfo| info.name.to_uppercase() == word;
+            let want = match word.parse::<usize>() {
+                Ok(number) => devices.get(number),
+                Err(_) => devices.iter().find(named),
+            };
+            match (kiln::open(), want) {
+                (Ok(device), Some(info)) => assert_eq!(device.info(), info, "{word}"),
+                (Err(error), None) => {
+                    let text = error.to_string();
+                    for part in devices.iter().map(|info| &info.name).chain([&word]) {
+                        assert!(text.contains(part.as_str()), "{part} is not in {text}");
+                    }
+                }
+                (got, want) => panic!("{word}: opened {got:?}, wanted {want:?}"),
+            }
+        });
+    }
+}
+
 #[test]
 fn i03_arrays_of_two_devices() {
     let other = open_cpu();
@@ -117,24 +164,72 @@ fn i03_arrays_of_two_devices() {
     });
 }
 
+/// Rounds on sixteen threads: an array of each, a product and a sum, read back.
+fn many_threads(device: &Device, rounds: i32) -> Duration {
+    let worker = |t: i32| {
+        let mut longest = Duration::ZERO;
+        for round in 0..rounds {
+            let n = 100 + t * 37 + round % 100;
+            let host: Vec<i32> = (0..n).collect();
+            let start = Instant::now();
+            let a = line(device, &host);
+            let b = device.full(t, n as usize).unwrap();
+            let got = (&a * &b + round).eval().unwrap();
+            let sum = (&a * &b + round).sum(..).unwrap();
+            longest = longest.max(start.elapsed());
+            let want: Vec<i32> = host.iter().map(|v| v * t + round).collect();
+            assert_eq!(sum.item().unwrap(), want.iter().sum::<i32>());
+            assert_same(&values(&got), &want, "a b + c");
+        }
+        longest
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..16).map(|t| scope.spawn(move || worker(t))).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).max().unwrap()
+    })
+}
+
 #[test]
 fn i04_many_threads_read_back() {
-    on_each_backend(|device| {
-        std::thread::scope(|scope| {
-            for t in 0..16 {
-                scope.spawn(move || {
-                    for round in 0..12 {
-                        let n = 100 + t * 37 + round;
-                        let host: Vec<i32> = (0..n).collect();
-                        let a = line(device, &host);
-                        let b = device.full(t, n as usize).unwrap();
-                        let got = &a * &b + round;
-                        let want: Vec<i32> = host.iter().map(|v| v * t + round).collect();
-                        assert_eq!(got.sum(..).unwrap().item().unwrap(), want.iter().sum::<i32>());
-                        assert_same(&values(&got.eval().unwrap()), &want, "a b + c");
+    on_each_backend(|device| _ = many_threads(device, 12));
+}
+
+/// With a thread that waits for long kernels, over and over: nobody else waits for them to submit work.
+#[test]
+fn i04_many_threads_beside_a_long_kernel() {
+    let name = "cases::i_devices::i04_many_threads_beside_a_long_kernel";
+    if !long() {
+        return report("not run: case I04 in full (takes minutes on software; KILN_TEST_LONG=1 runs it)");
+    }
+    child(name, &[], || {
+        on_each_backend(|device| {
+            let gpu = matches!(device.info().kind, DeviceKind::DiscreteGpu | DeviceKind::IntegratedGpu);
+            let (rounds, limit) = if gpu { (1000, 120) } else { (100, 600) };
+            let (done, ended) = std::sync::mpsc::channel::<()>();
+            let watchdog = std::thread::spawn(move || {
+                if ended.recv_timeout(Duration::from_secs(limit)) == Err(RecvTimeoutError::Timeout) {
+                    eprintln!("no end after {limit} s");
+                    std::process::exit(101);
+                }
+            });
+            // A row against itself, long enough that its sum takes a GPU a good part of a second.
+            let row = device.full(1.0f32, 1 << 16).unwrap();
+            let column = row.reshape([1 << 16, 1]).unwrap();
+            let rows = column.slice(s![..if gpu { 1 << 15 } else { 1 << 8 }]).unwrap();
+            let over = AtomicBool::new(false);
+            let longest = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        assert!((&row * &rows).tanh().sum(0).unwrap().max(..).unwrap().item().unwrap() > 0.0);
                     }
                 });
-            }
+                let longest = catch_unwind(AssertUnwindSafe(|| many_threads(device, rounds)));
+                over.store(true, Ordering::Relaxed);
+                longest.unwrap_or_else(|panic| resume_unwind(panic))
+            });
+            assert!(!gpu || longest < Duration::from_millis(50), "a thread took {longest:?} to submit its work");
+            drop(done);
+            watchdog.join().unwrap();
         });
     });
 }
