@@ -28,7 +28,7 @@ impl std::fmt::Display for Seed {
 }
 
 /// Draws that share ranks, kinds of views and axes, and so kernels.
-const PER_FORM: u64 = 8;
+const PER_FORM: u64 = 16;
 
 /// What ran.
 #[derive(Default)]

@@ -85,9 +85,20 @@ fn compiled(device: &Device) -> Option<u64> {
     return None;
 }
 
+/// Whether floats of any value must have the bits of plain Rust. Only Metal, DX12, browsers, and Vulkan's drivers with
+/// subnormals may compute them in another way: elsewhere the device's own answer would hide what is looked for.
+fn is_exact(device: &Device) -> bool {
+    let rules = device.float_rules().expect("the device computes");
+    match device.info().backend {
+        "cpu" => true,
+        "vulkan" => rules.subnormals,
+        _ => rules.all(),
+    }
+}
+
 /// Soaks one backend; returns the number of failures.
 fn soak(name: &str, device: &Device, request: &Request, watchdog: &Watchdog) -> usize {
-    let exact = device.float_rules().is_ok_and(kiln::FloatRules::all);
+    let exact = is_exact(device);
     let (mut counts, failures, start) = (Counts::default(), Cell::new(0), Instant::now());
     let one = |seed: Seed, counts: &mut Counts| {
         if let Err(what) = run(device, exact, seed, watchdog, counts) {
@@ -106,7 +117,7 @@ fn soak(name: &str, device: &Device, request: &Request, watchdog: &Watchdog) -> 
                 one(seed, &mut counts);
             }
             let missing = counts.missing();
-            if failures.get() == 0 && !missing.is_empty() {
+            if exact && failures.get() == 0 && !missing.is_empty() {
                 println!("soak: FAILED on {name}: no program of seeds.txt has {}", missing.join(", "));
                 failures.set(1);
             }
