@@ -151,18 +151,18 @@ impl Options {
 
     /// Opens the device; blocks until it is there.
     ///
-    /// Says by the `log` crate which device it is and why: at `info`, and at `warn` where it is the CPU for want of a GPU.
-    /// `RUST_LOG=kiln=info` shows that and all other lines of Kiln's crates, and of nobody else, in loggers that
-    /// compare the beginning of a target, such as `env_logger` and `tracing_subscriber`; the targets begin with `kiln` and
-    /// `kiln_wgpu`.
+    /// Says by the `log` crate which device it is and why: at `info`, and at `warn` where it is the CPU for want of a
+    /// GPU. `RUST_LOG=kiln=info` shows that and all other lines of Kiln's crates, and of nobody else, in loggers that
+    /// compare the beginning of a target, such as `env_logger` and `tracing_subscriber`. The targets begin with `kiln`
+    /// and `kiln_wgpu`.
     ///
     /// Where a device of the same options is open, this is another handle on it, whoever opened it; unless it was lost,
     /// or [`separate`](Self::separate) asks for another. What the environment says counts among the options. A device
     /// is closed when the last handle and the last array of it are dropped.
     ///
     /// # Errors
-    /// No device does what was asked: the error lists what exists. A variable of the environment has a word that it does not
-    /// take.
+    /// No device does what was asked: the error lists what exists. A variable of the environment has a word that it
+    /// does not take.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(self) -> Result<Device> {
         pollster::block_on(self.open_async())

@@ -1,7 +1,7 @@
 //! One open device for equal options, as long as somebody has a handle on it.
 //!
-//! What enters: options with all that the environment says. What leaves: a handle on the device that they have opened, or
-//! the task of opening it. Whoever comes while it is being opened waits for that.
+//! What enters: options with all that the environment says. What leaves: a handle on the device that they have opened,
+//! or the task of opening it. Whoever comes while it is being opened waits for that.
 
 use std::future::Future;
 use std::task::{Poll, Waker};
@@ -42,8 +42,8 @@ enum Found {
     Open(Device),
     /// Somebody opens it.
     Wait,
-    /// It is ours to open, after the one that was lost. Dropping the last handle on that one waits for its threads, which
-    /// nobody else should.
+    /// It is ours to open, after the one that was lost. Dropping the last handle on that one waits for its threads,
+    /// which nobody else should.
     Ours(Option<Device>),
 }
 

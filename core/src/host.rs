@@ -69,8 +69,8 @@ fn room<T>(len: usize) -> Result<Vec<T>> {
 
 /// An array's values in host memory, row-major.
 ///
-/// `{}` writes rows and columns, aligned, and of long axes the ends; `{:#}` writes all values; `{:.3}` three digits after
-/// the point.
+/// `{}` writes rows and columns, aligned, and of long axes the ends; `{:#}` writes all values; `{:.3}` three digits
+/// after the point.
 #[derive(Clone, PartialEq)]
 pub struct HostArray<T> {
     shape: Shape,

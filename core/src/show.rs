@@ -124,7 +124,8 @@ impl<T: Element> fmt::Display for HostArray<T> {
 }
 
 impl<T: Element> fmt::Debug for HostArray<T> {
-    /// Type, shape, and the values as `{}` has them: `{:#?}` is how programs show structures, which may hold large arrays.
+    /// Type, shape, and the values as `{}` has them: `{:#?}` is how programs show structures, which may hold large
+    /// arrays.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "HostArray<{}> {}", T::DTYPE, self.lens())?;
         write(self, f, false)

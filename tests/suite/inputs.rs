@@ -145,11 +145,11 @@ impl View {
         if len > 0 && rng.below(6) == 0 {
             return SliceItem::Index(rng.between(-n, n - 1));
         }
-        SliceItem::Range {
-            start: end(rng),
-            stop: if rng.below(2) == 0 { end(rng) } else { None },
-            step: *rng.pick(&[1, 1, 1, -1, 2, -2, 3, -5, 7]),
+        let step = *rng.pick(&[1, 1, 1, -1, 2, -2, 3, -5, 7]);
+        if rng.below(5) == 0 {
+            return SliceItem::Inclusive { start: end(rng), last: rng.between(-n - 2, n + 2), step };
         }
+        SliceItem::Range { start: end(rng), stop: if rng.below(2) == 0 { end(rng) } else { None }, step }
     }
 
     /// Another shape of the same size: neighbours merged, an axis split, ones put in.

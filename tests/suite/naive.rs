@@ -76,7 +76,13 @@ pub(crate) fn picked(item: &SliceItem, len: usize) -> Vec<usize> {
             return vec![at as usize];
         }
         SliceItem::Range { start, stop, step } => (start, stop, step as i128),
-        SliceItem::Inclusive { .. } => unreachable!("Python has no inclusive ends; cases/l_views.rs walks them"),
+        // Python has no inclusive ends: such a range is the open one, up to its last place.
+        SliceItem::Inclusive { start, last, step } => {
+            let last = if last < 0 { last as i128 + len } else { last as i128 };
+            let open = picked(&SliceItem::Range { start, stop: None, step }, len as usize);
+            let within = |at: &usize| if step > 0 { *at as i128 <= last } else { *at as i128 >= last };
+            return open.into_iter().filter(within).collect();
+        }
     };
     let end = |given: Option<isize>, default: i128| {
         given.map_or(default, |end| {
@@ -133,7 +139,7 @@ impl<T: Copy> Host<T> {
         let all = SliceItem::Range { start: None, stop: None, step: 1 };
         let item = |axis: usize| items.get(axis).copied().unwrap_or(all);
         let taken: Vec<Vec<usize>> = (0..self.shape.len()).map(|axis| picked(&item(axis), self.shape[axis])).collect();
-        let stays = |axis: &usize| matches!(item(*axis), SliceItem::Range { .. });
+        let stays = |axis: &usize| !matches!(item(*axis), SliceItem::Index(_));
         let kept: Vec<usize> = (0..self.shape.len()).filter(stays).collect();
         let shape = kept.iter().map(|&axis| taken[axis].len()).collect();
         self.moved(shape, |index| {
