@@ -9,7 +9,7 @@ use crate::backend::Pending;
 use crate::device::Device;
 use crate::dtype::{Dtype, Element};
 use crate::elementwise::ArrayOps;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Located, Result};
 use crate::expr::{Expr, Source};
 use crate::host::HostArray;
 use crate::layout::Layout;
@@ -132,8 +132,9 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// More items than axes, an index out of range, a step of zero.
+    #[track_caller]
     pub fn slice(&self, items: impl AsRef<[SliceItem]>) -> Result<Self> {
-        Ok(self.view(self.layout().slice(items.as_ref())?))
+        Ok(self.view(self.layout().slice(items.as_ref()).located()?))
     }
 
     /// The view with its axes in reverse order: NumPy's `x.T`.
@@ -149,16 +150,18 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// `axes` is not a permutation of the axes.
+    #[track_caller]
     pub fn permute(&self, axes: impl AsRef<[isize]>) -> Result<Self> {
-        Ok(self.view(self.layout().permute("permute", axes.as_ref())?))
+        Ok(self.view(self.layout().permute("permute", axes.as_ref()).located()?))
     }
 
     /// The view with the order of the elements along an axis reversed: NumPy's `flip`.
     ///
     /// # Errors
     /// The axis is out of range.
+    #[track_caller]
     pub fn reverse(&self, axis: impl IntoAxis) -> Result<Self> {
-        let at = resolve_axis("reverse", axis.into_axis().0, self.ndim())?;
+        let at = resolve_axis("reverse", axis.into_axis().0, self.ndim()).located()?;
         let mut items = vec![SliceItem::from(..); at];
         items.push(SliceItem::from(..).step_by(-1));
         self.slice(items)
@@ -169,10 +172,11 @@ impl<T: Element> Array<T> {
     /// # Errors
     /// The array does not broadcast to that shape, or its elements cannot be counted. A view may have more elements than
     /// an array in memory: it can be reduced, though not copied.
+    #[track_caller]
     pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Self> {
         let (op, shape) = ("broadcast_to", shape.into_shape());
-        let layout = self.layout().broadcast_to(op, &shape)?;
-        shape.countable(op)?;
+        let layout = self.layout().broadcast_to(op, &shape).located()?;
+        shape.countable(op).located()?;
         Ok(self.view(layout))
     }
 
@@ -182,10 +186,11 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// The shape has another number of elements; for a copy, as [`eval`](ArrayOps::eval).
+    #[track_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Self> {
         let shape = shape.into_shape();
-        if shape.countable("reshape")? != self.size() {
-            return Err(ErrorKind::LengthMismatch { op: "reshape", got: self.size(), shape }.into());
+        if shape.countable("reshape").located()? != self.size() {
+            return Err(Error::here(ErrorKind::LengthMismatch { op: "reshape", got: self.size(), shape }));
         }
         match self.layout().reshape(&shape) {
             Some(layout) => Ok(self.view(layout)),
@@ -200,11 +205,13 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// As [`eval`](ArrayOps::eval).
+    #[track_caller]
     pub fn copy(&self) -> Result<Self> {
-        crate::elementwise::compute("copy", &Expr::array(self.source.clone()))
+        crate::elementwise::compute("copy", &Expr::array(self.source.clone())).located()
     }
 
     /// Starts reading the values to the host, row-major. `.await` it, or call its `wait`.
+    #[track_caller]
     pub fn read(&self) -> Pending<HostArray<T>> {
         let shape = self.shape().clone();
         if self.size() == 0 {
@@ -213,11 +220,11 @@ impl<T: Element> Array<T> {
         // A whole storage is read as it lies; any other view is copied together on the device first.
         let whole = if self.is_contiguous() && self.layout().offset == 0 { Ok(self.clone()) } else { self.copy() };
         match whole {
-            Err(error) => Pending::ready(Err(error)),
+            Err(error) => Pending::ready(Err(error)).located(),
             Ok(whole) => {
                 let bytes = whole.size() as u64 * T::DTYPE.bytes() as u64;
                 let read = self.device().backend().read(whole.source.storage.id(), bytes);
-                read.map(move |bytes| Ok(HostArray::new(shape, T::from_bytes(bytes)?)))
+                read.map(move |bytes| Ok(HostArray::new(shape, T::from_bytes(bytes)?))).located()
             }
         }
     }
@@ -226,6 +233,7 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// The device was lost, the work that makes the array failed, or device or host have no memory for a copy.
+    #[track_caller]
     pub fn to_host(&self) -> Result<HostArray<T>> {
         self.read().wait()
     }
@@ -234,20 +242,26 @@ impl<T: Element> Array<T> {
     ///
     /// # Errors
     /// The array has another number of elements, or as [`to_host`](Self::to_host).
+    #[track_caller]
     pub fn item(&self) -> Result<T> {
         self.read_item().wait()
     }
 
     /// [`item`](Self::item) without blocking: `x.read_item().await?`.
+    #[track_caller]
     pub fn read_item(&self) -> Pending<T> {
         let shape = self.shape().clone();
         if shape.size() != 1 {
-            return Pending::ready(Err(ErrorKind::NotOneElement { shape }.into()));
+            return Pending::ready(Err(Error::here(ErrorKind::NotOneElement { shape })));
         }
-        self.read().map(|host| {
-            let value = host.as_slice().first().copied();
-            value.ok_or_else(|| ErrorKind::Backend { op: "item", message: "the device returned nothing".into() }.into())
-        })
+        self.read()
+            .map(|host| {
+                let value = host.as_slice().first().copied();
+                value.ok_or_else(|| {
+                    ErrorKind::Backend { op: "item", message: "the device returned nothing".into() }.into()
+                })
+            })
+            .located()
     }
 }
 

@@ -6,12 +6,13 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::dtype::Dtype;
-use crate::error::Result;
+use crate::error::{Located, Result};
 use crate::host::HostBytes;
 use crate::kernel::KernelSpec;
 use crate::recording::{BufferId, Recording};
@@ -178,12 +179,22 @@ pub trait Completion<T>: Future<Output = Result<T>> + MaybeSend {
 #[must_use = "nothing is read until it is awaited or waited for"]
 pub struct Pending<T> {
     inner: Pin<Box<dyn Completion<T>>>,
+    /// The source line of the call that it comes from.
+    location: Option<&'static Location<'static>>,
+}
+
+impl<T> Located for Pending<T> {
+    #[track_caller]
+    fn located(self) -> Self {
+        let location = self.location.or(Some(Location::caller()));
+        Self { location, ..self }
+    }
 }
 
 impl<T> Pending<T> {
     /// A result that a backend will deliver.
     pub fn new(completion: impl Completion<T> + 'static) -> Self {
-        Self { inner: Box::pin(completion) }
+        Self { inner: Box::pin(completion), location: None }
     }
 
     /// A result that is there already.
@@ -207,14 +218,23 @@ impl<T> Pending<T> {
     /// # Errors
     /// The device was lost, or the work that makes the result failed.
     pub fn wait(self) -> Result<T> {
-        self.inner.wait()
+        placed(self.inner.wait(), self.location)
     }
+}
+
+/// A result whose error names the place, if there is one.
+fn placed<T>(result: Result<T>, location: Option<&'static Location<'static>>) -> Result<T> {
+    result.map_err(|error| match location {
+        Some(location) => error.or_at(location),
+        None => error,
+    })
 }
 
 impl<T> Future for Pending<T> {
     type Output = Result<T>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
-        self.inner.as_mut().poll(cx)
+        let location = self.location;
+        self.inner.as_mut().poll(cx).map(|result| placed(result, location))
     }
 }
 

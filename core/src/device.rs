@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::array::{Array, Storage};
 use crate::backend::{Backend, Caps, DeviceInfo, Pending};
 use crate::dtype::{Dtype, Element};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Located, Result};
 use crate::expr::Expr;
 use crate::fuse::Fuser;
 use crate::layout::Layout;
@@ -138,13 +138,14 @@ impl Device {
     /// # Errors
     /// The number of values is not that of the shape, the array is above the device's limit, its memory is full, or it
     /// lacks the type.
+    #[track_caller]
     pub fn array<T: Element>(&self, values: &[T], shape: impl IntoShape) -> Result<Array<T>> {
         let (op, shape) = ("array", shape.into_shape());
-        if shape.countable(op)? != values.len() {
-            return Err(ErrorKind::LengthMismatch { op, got: values.len(), shape }.into());
+        if shape.countable(op).located()? != values.len() {
+            return Err(Error::here(ErrorKind::LengthMismatch { op, got: values.len(), shape }));
         }
-        self.check(op, T::DTYPE, &shape)?;
-        let id = self.backend.upload(&T::to_bytes(values))?;
+        self.check(op, T::DTYPE, &shape).located()?;
+        let id = self.backend.upload(&T::to_bytes(values)).located()?;
         let storage = Storage::new(id, T::DTYPE, self.clone());
         Ok(Array::new(Arc::new(storage), Layout::contiguous(shape)))
     }
@@ -153,10 +154,11 @@ impl Device {
     ///
     /// # Errors
     /// As [`array`](Self::array), but for the number of values.
+    #[track_caller]
     pub fn full<T: Element>(&self, value: T, shape: impl IntoShape) -> Result<Array<T>> {
         let (op, shape) = ("full", shape.into_shape());
-        let storage = self.storage(op, T::DTYPE, &shape)?;
-        self.fill(op, value, &storage, &shape)?;
+        let storage = self.storage(op, T::DTYPE, &shape).located()?;
+        self.fill(op, value, &storage, &shape).located()?;
         Ok(Array::new(storage, Layout::contiguous(shape)))
     }
 
@@ -164,13 +166,15 @@ impl Device {
     ///
     /// # Errors
     /// As [`full`](Self::full).
+    #[track_caller]
     pub fn zeros<T: Element>(&self, shape: impl IntoShape) -> Result<Array<T>> {
         self.full(T::from_scalar(crate::Scalar { dtype: T::DTYPE, bits: 0 }), shape)
     }
 
     /// Blocks until the work of all earlier calls is done; `.await` it instead to go on meanwhile.
+    #[track_caller]
     pub fn synchronize(&self) -> Pending<()> {
-        self.backend.synchronize()
+        self.backend.synchronize().located()
     }
 
     /// Gives back the memory that the device keeps for later arrays. It may wait for work under way.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::dtype::{Bits, Element, Float, Signed};
-use crate::error::Result;
+use crate::error::{Located, Result};
 use crate::expr::Expr;
 use crate::fuse::fuse;
 use crate::layout::Layout;
@@ -96,6 +96,7 @@ pub trait ArrayOps {
     /// # Errors
     /// The first error of the expression's parts; no array in it; the result is above the device's limit or its memory
     /// is full.
+    #[track_caller]
     fn eval(&self) -> Result<Array<Self::Elem>> {
         let expr = self.to_expr();
         if let Ok(node) = &expr.node
@@ -103,7 +104,7 @@ pub trait ArrayOps {
         {
             return Ok(Array::new(Arc::clone(&source.storage), source.layout.clone()));
         }
-        compute("eval", &expr)
+        compute("eval", &expr).located()
     }
 
     /// The elements converted to another type.

@@ -12,8 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation could not be done.
 ///
-/// An expression carries the first error of its parts; the call that evaluates it returns that error. Errors made by
-/// operators name the source line of the operator.
+/// An expression carries the first error of its parts; the call that evaluates it returns that error. Errors name the
+/// source line of the operator or call that made them; those of a pending value, the line of the read.
 #[derive(Clone)]
 pub struct Error {
     inner: Arc<Inner>,
@@ -257,10 +257,35 @@ impl Error {
         self.inner.location
     }
 
+    /// The error with a source line, unless it has one.
+    pub(crate) fn or_at(self, location: &'static Location<'static>) -> Self {
+        if self.inner.location.is_some() {
+            return self;
+        }
+        Self { inner: Arc::new(Inner { kind: self.inner.kind.clone(), location: Some(location) }) }
+    }
+
     /// The error with the caller's source line.
     #[track_caller]
     pub(crate) fn here(kind: ErrorKind) -> Self {
         Self { inner: Arc::new(Inner { kind, location: Some(Location::caller()) }) }
+    }
+}
+
+/// Puts the caller's source line into an error that has none.
+pub(crate) trait Located {
+    #[track_caller]
+    fn located(self) -> Self;
+}
+
+impl<T> Located for Result<T> {
+    #[track_caller]
+    fn located(self) -> Self {
+        // No closure here: it would be the caller that the error names.
+        match self {
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.or_at(Location::caller())),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::dtype::{Dtype, Element};
 use crate::elementwise::ArrayOps;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Located, Result};
 use crate::expr::{Expr, Node};
 use crate::fuse::fuse;
 use crate::layout::Layout;
@@ -30,18 +30,20 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// Bad axes, the expression's own error, or no memory for the result.
+    #[track_caller]
     fn sum(&self, axes: impl IntoAxes) -> Result<Array<<Self::Elem as Element>::Sum>> {
         let wide = self.to_expr().convert();
-        binary("sum", BinaryOp::Add, &wide, &axes.into_axes(), Some(value(0)))
+        binary("sum", BinaryOp::Add, &wide, &axes.into_axes(), Some(value(0))).located()
     }
 
     /// The product. NumPy's `prod`; 1 over no elements. Integers wrap.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
+    #[track_caller]
     fn prod(&self, axes: impl IntoAxes) -> Result<Array<<Self::Elem as Element>::Sum>> {
         let wide = self.to_expr().convert();
-        binary("prod", BinaryOp::Mul, &wide, &axes.into_axes(), Some(value(1)))
+        binary("prod", BinaryOp::Mul, &wide, &axes.into_axes(), Some(value(1))).located()
     }
 
     /// The smallest element; NaN if there is one; −0 before +0. Of two arrays, elementwise:
@@ -49,8 +51,9 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`sum`](Self::sum), and over no elements.
+    #[track_caller]
     fn min(&self, axes: impl IntoAxes) -> Result<Array<Self::Elem>> {
-        extreme("min", BinaryOp::Min, &self.to_expr(), &axes.into_axes())
+        extreme("min", BinaryOp::Min, &self.to_expr(), &axes.into_axes()).located()
     }
 
     /// The largest element; NaN if there is one; +0 after −0. Of two arrays, elementwise:
@@ -58,8 +61,9 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`min`](Self::min).
+    #[track_caller]
     fn max(&self, axes: impl IntoAxes) -> Result<Array<Self::Elem>> {
-        extreme("max", BinaryOp::Max, &self.to_expr(), &axes.into_axes())
+        extreme("max", BinaryOp::Max, &self.to_expr(), &axes.into_axes()).located()
     }
 
     /// The arithmetic mean; NaN over no elements.
@@ -69,30 +73,33 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
+    #[track_caller]
     fn mean(&self, axes: impl IntoAxes) -> Result<Array<<Self::Elem as Element>::Mean>> {
-        crate::mean::mean(&self.to_expr(), &axes.into_axes())
+        crate::mean::mean(&self.to_expr(), &axes.into_axes()).located()
     }
 
     /// Whether any element is true; false over no elements.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
+    #[track_caller]
     fn any(&self, axes: impl IntoAxes) -> Result<Array<bool>>
     where
         Self: ArrayOps<Elem = bool>,
     {
-        binary("any", BinaryOp::Or, &self.to_expr(), &axes.into_axes(), Some(false))
+        binary("any", BinaryOp::Or, &self.to_expr(), &axes.into_axes(), Some(false)).located()
     }
 
     /// Whether all elements are true; true over no elements.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
+    #[track_caller]
     fn all(&self, axes: impl IntoAxes) -> Result<Array<bool>>
     where
         Self: ArrayOps<Elem = bool>,
     {
-        binary("all", BinaryOp::And, &self.to_expr(), &axes.into_axes(), Some(true))
+        binary("all", BinaryOp::And, &self.to_expr(), &axes.into_axes(), Some(true)).located()
     }
 
     /// The elements combined by an associative operator: `x.reduce(.., |a, b| a.maximum(b))`.
@@ -103,11 +110,12 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`min`](Self::min), and an operator that uses arrays or another operator's arguments.
+    #[track_caller]
     fn reduce<F>(&self, axes: impl IntoAxes, combine: F) -> Result<Array<Self::Elem>>
     where
         F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
-        reduce(&self.to_expr(), &axes.into_axes(), &Operator::traced("reduce", combine)?, None)
+        reduce(&self.to_expr(), &axes.into_axes(), &Operator::traced("reduce", combine).located()?, None).located()
     }
 
     /// [`reduce`](Self::reduce) from an initial value, which enters once per result, on the left; it is the result over
@@ -115,14 +123,15 @@ pub trait Reduce: ArrayOps {
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), but not over no elements.
+    #[track_caller]
     fn reduce_from<F>(&self, initial: Self::Elem, axes: impl IntoAxes, combine: F) -> Result<Array<Self::Elem>>
     where
         F: Fn(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
         let total = Expr::argument();
-        let result = combine(&Expr::scalar(initial), &total).node?;
-        let operator = Operator::traced("reduce", combine)?.finished(&[total.node?], result)?;
-        reduce(&self.to_expr(), &axes.into_axes(), &operator, Some(initial))
+        let result = combine(&Expr::scalar(initial), &total).node.located()?;
+        let operator = Operator::traced("reduce", combine).located()?.finished(&[total.node?], result).located()?;
+        reduce(&self.to_expr(), &axes.into_axes(), &operator, Some(initial)).located()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::dtype::Element;
 use crate::elementwise::ArrayOps;
-use crate::error::Result;
+use crate::error::{Located, Result};
 use crate::expr::{Expr, Node};
 use crate::fuse::fuse;
 use crate::layout::Layout;
@@ -27,32 +27,36 @@ pub trait Scan: ArrayOps {
     ///
     /// # Errors
     /// The axis is out of range, the expression's own error, or no memory for the result.
+    #[track_caller]
     fn cumsum(&self, axis: impl IntoAxis) -> Result<Array<<Self::Elem as Element>::Sum>> {
-        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis.into_axis())
+        binary("cumsum", BinaryOp::Add, &self.to_expr().convert(), axis.into_axis()).located()
     }
 
     /// The running product: NumPy's `cumprod`. Integers wrap.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
+    #[track_caller]
     fn cumprod(&self, axis: impl IntoAxis) -> Result<Array<<Self::Elem as Element>::Sum>> {
-        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis.into_axis())
+        binary("cumprod", BinaryOp::Mul, &self.to_expr().convert(), axis.into_axis()).located()
     }
 
     /// The smallest element so far: NumPy's `minimum.accumulate`. NaN from the first NaN on.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
+    #[track_caller]
     fn cummin(&self, axis: impl IntoAxis) -> Result<Array<Self::Elem>> {
-        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis.into_axis())
+        extreme("cummin", BinaryOp::Min, &self.to_expr(), axis.into_axis()).located()
     }
 
     /// The largest element so far: NumPy's `maximum.accumulate`. NaN from the first NaN on.
     ///
     /// # Errors
     /// As [`cumsum`](Self::cumsum).
+    #[track_caller]
     fn cummax(&self, axis: impl IntoAxis) -> Result<Array<Self::Elem>> {
-        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis.into_axis())
+        extreme("cummax", BinaryOp::Max, &self.to_expr(), axis.into_axis()).located()
     }
 
     /// The running combination by an associative operator: `x.scan(0, |a, b| a.maximum(b))`. Julia's `accumulate`.
@@ -64,11 +68,12 @@ pub trait Scan: ArrayOps {
     /// As [`cumsum`](Self::cumsum), and an operator that uses arrays or another operator's arguments.
     #[doc(alias = "accumulate")]
     #[doc(alias = "prefix sum")]
+    #[track_caller]
     fn scan<F>(&self, axis: impl IntoAxis, combine: F) -> Result<Array<Self::Elem>>
     where
         F: FnOnce(&Expr<Self::Elem>, &Expr<Self::Elem>) -> Expr<Self::Elem>,
     {
-        run(self.to_expr().node?, axis.into_axis(), &Operator::traced("scan", combine)?)
+        run(self.to_expr().node.located()?, axis.into_axis(), &Operator::traced("scan", combine).located()?).located()
     }
 }
 

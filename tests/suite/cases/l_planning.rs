@@ -251,3 +251,57 @@ fn l19_too_large_a_shape_is_named() {
         }
     });
 }
+
+/// An error and the line that it has to name.
+macro_rules! fails {
+    ($call:expr) => {
+        (line!(), $call.map(drop).unwrap_err())
+    };
+}
+
+#[test]
+fn l02_errors_name_the_line_of_the_call() {
+    on_each_backend(|device| {
+        let x = array(device, &[1.0f32; 6], [2, 3]);
+        let bad = &x + &x.reshape([3, 2]).unwrap();
+        let bad_line = line!() - 1;
+        let scalar = || kiln::IntoExpr::<f32>::into_expr(2.0f32);
+        let pending = x.read_item();
+        let pending_line = line!() - 1;
+        let recorder = Recorder::new(Recorder::gpu_caps());
+        let unread = recorder.device().zeros::<f32>(3).unwrap();
+        let late = unread.read();
+        let late_line = line!() - 1;
+        let late = late.wait().map(drop).unwrap_err();
+        let errors = [
+            (bad_line, bad.eval().unwrap_err()),
+            (bad_line, bad.sum(..).unwrap_err()),
+            (pending_line, pending.wait().unwrap_err()),
+            (late_line, late),
+            fails!(unread.to_host()),
+            fails!(x.sum(2)),
+            fails!(x.mean([0, 0])),
+            fails!(x.max(-3)),
+            fails!(x.reduce(2, |a, b| a + b)),
+            fails!(x.reduce(0, |a, _| a + &x.to_expr())),
+            fails!(x.reduce_from(0.0, 2, |a, b| a + b)),
+            fails!(x.cumsum(2)),
+            fails!(x.scan(2, |a, b| a + b)),
+            fails!(scalar().eval()),
+            fails!(scalar().sum(..)),
+            fails!(x.slice(s![7])),
+            fails!(x.permute([0, 0])),
+            fails!(x.reverse(2)),
+            fails!(x.broadcast_to([5, 3])),
+            fails!(x.reshape(7)),
+            fails!(x.item()),
+            fails!(device.array(&[1, 2], 3)),
+            fails!(device.full(1, 1usize << 40)),
+            fails!(device.zeros::<i32>(1usize << 40)),
+        ];
+        for (line, error) in errors {
+            let at = error.location().unwrap_or_else(|| panic!("no place: {error}"));
+            assert_eq!((at.file(), at.line()), (file!(), line), "{error}");
+        }
+    });
+}
