@@ -53,11 +53,12 @@ pub(crate) fn from_args() -> Result<File, Error> {
     read(&path).map_err(|reason| Error { path, reason })
 }
 
-fn read(path: &Path) -> Result<File, String> {
+/// What a file holds, or why it cannot be read.
+pub(crate) fn read(path: &Path) -> Result<File, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    let text = check(&bytes)?;
-    let mut data = bytes.as_slice();
-    let header = NpyHeader::from_reader(&mut data).map_err(|error| {
+    let (text, data) = check(&bytes)?;
+    let plain = plain(text);
+    let header = NpyHeader::from_reader(&plain[..]).map_err(|error| {
         let message = error.to_string();
         if let Some(descr) = descr(text).filter(|_| message.starts_with("invalid type string")) {
             return unsupported(&descr);
@@ -74,6 +75,55 @@ fn read(path: &Path) -> Result<File, String> {
         stored.reverse();
     }
     Ok(File { path: path.to_owned(), stored, order: header.order(), values: decode(&header.dtype(), data, size)? })
+}
+
+/// A whole header that npyz reads as NumPy reads `text`: numbers without Python 2's `L`, types with an order of bytes.
+fn plain(text: &[u8]) -> Vec<u8> {
+    let mut header = Vec::with_capacity(text.len() + 16);
+    let mut quote = None;
+    for (at, &byte) in text.iter().enumerate() {
+        let before = at.checked_sub(1).map_or(0, |at| text[at]);
+        match quote {
+            None if byte == b'L' && before.is_ascii_digit() => continue,
+            None if matches!(byte, b'\'' | b'"') => {
+                quote = Some(byte);
+                header.push(byte);
+                // The machine's order is that of files without a mark: little, as everywhere Kiln runs.
+                match &text[at + 1..] {
+                    [b'=', ..] => header.push(b'<'),
+                    [b'b' | b'i' | b'u' | b'f', digit, end, ..] if digit.is_ascii_digit() && *end == byte => {
+                        header.push(if *digit == b'1' { b'|' } else { b'<' });
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            Some(open) if byte == open => quote = None,
+            Some(open) if byte == b'=' && before == open => continue,
+            _ => {}
+        }
+        header.push(byte);
+    }
+    // Version 3: as 2, in UTF-8. The text has 10,000 bytes at most.
+    let len = u32::try_from(header.len()).unwrap_or(u32::MAX);
+    [b"\x93NUMPY\x03\x00", &len.to_le_bytes()[..], &header].concat()
+}
+
+/// The parts of a header that are in no quotes.
+fn outside_quotes(header: &[u8]) -> Vec<&[u8]> {
+    let (mut parts, mut rest) = (Vec::new(), header);
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\'' | b'"')) {
+        parts.push(&rest[..at]);
+        let inside = &rest[at + 1..];
+        let end = inside.iter().position(|&byte| byte == rest[at]).unwrap_or(inside.len());
+        rest = inside.get(end + 1..).unwrap_or_default();
+    }
+    parts.push(rest);
+    parts
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')
 }
 
 fn unsupported(descr: &str) -> String {
@@ -118,11 +168,16 @@ fn decode(dtype: &DType, data: &[u8], size: usize) -> Result<Values, String> {
 }
 
 /// The header, after checks of what npyz takes for granted: it is short and flat, and its shape has a size.
-fn check(bytes: &[u8]) -> Result<&[u8], String> {
+///
+/// Returns the header's text and what follows it.
+fn check(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
     const NOT: &str = "not a readable .npy file";
     // NumPy reads no longer header either, unless told to trust the file.
     const LONGEST: usize = 10_000;
     let (at, len) = match bytes {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', version @ (0 | 4..), minor, ..] => {
+            return Err(format!("{NOT}: its version is {version}.{minor}; there are 1.0, 2.0 and 3.0"));
+        }
         [] => return Err(format!("{NOT}: it is empty")),
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => (10, u32::from_le_bytes([*a, *b, 0, 0])),
         [0x93, b'N', b'U', b'M', b'P', b'Y', _, _, a, b, c, d, ..] => (12, u32::from_le_bytes([*a, *b, *c, *d])),
@@ -132,8 +187,8 @@ fn check(bytes: &[u8]) -> Result<&[u8], String> {
     if len > LONGEST {
         return Err(format!("{NOT}: its header has {len} bytes, over {LONGEST}"));
     }
-    let header = bytes.get(at..at + len);
-    let header = header.ok_or_else(|| format!("{NOT}: it ends within its header"))?;
+    let parts = bytes.get(at..).and_then(|rest| rest.split_at_checked(len));
+    let (header, data) = parts.ok_or_else(|| format!("{NOT}: it ends within its header"))?;
     let mut depth = 0usize;
     for byte in header {
         match byte {
@@ -146,9 +201,14 @@ fn check(bytes: &[u8]) -> Result<&[u8], String> {
         }
     }
     // Every number of the header counts, so that no shape slips through; their product is small for any file that fits.
-    let other = |pair: &[u8]| pair[0].is_ascii_digit() && (pair[1].is_ascii_alphabetic() || pair[1] == b'_');
-    if header.windows(2).any(other) {
-        return Err(format!("{NOT}: its header has a number that is not decimal"));
+    // A word with a digit in it, outside of quotes, is a decimal number, or a `long` of Python 2.
+    let words = outside_quotes(header).into_iter().flat_map(|text| text.split(|&byte| !is_of_word(byte)));
+    for word in words.filter(|word| word.iter().any(u8::is_ascii_digit)) {
+        let digits = word.strip_suffix(b"L").unwrap_or(word);
+        if !digits.iter().all(u8::is_ascii_digit) {
+            let word = word.escape_ascii();
+            return Err(format!("{NOT}: its header has {word} where a decimal number is expected"));
+        }
     }
     let numbers = header.split(|byte| !byte.is_ascii_digit());
     let size = numbers.filter(|digits| !digits.is_empty()).try_fold(1u64, |size, digits| {
@@ -156,7 +216,7 @@ fn check(bytes: &[u8]) -> Result<&[u8], String> {
         size.checked_mul(number.max(1))
     });
     match size {
-        Some(_) => Ok(header),
+        Some(_) => Ok((header, data)),
         None => Err(format!("{NOT}: its shape has too many elements")),
     }
 }

@@ -14,6 +14,7 @@ mod j_math;
 mod l_devices;
 mod l_functions;
 mod l_memory;
+mod l_npy;
 mod l_numbers;
 mod l_opening;
 mod l_planning;

@@ -1,4 +1,4 @@
-//! Cases L04, L08, L12, L20: memory that runs out, that is kept, and that is given back.
+//! Cases L04, L08, L12: memory that runs out, that is kept, and that is given back.
 //!
 //! What a process may have is the process's own, so most cases run in children: this binary again, with one test, which
 //! does the job that a variable names.
