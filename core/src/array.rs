@@ -170,8 +170,8 @@ impl<T: Element> Array<T> {
     /// The view stretched to `shape` by NumPy's broadcasting rule.
     ///
     /// # Errors
-    /// The array does not broadcast to that shape, or its elements cannot be counted. A view may have more elements than
-    /// an array in memory: it can be reduced, though not copied.
+    /// The array does not broadcast to that shape, or its elements cannot be counted. A view may have more elements
+    /// than an array in memory: it can be reduced, though not copied.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Self> {
         let (op, shape) = ("broadcast_to", shape.into_shape());

@@ -146,8 +146,8 @@ pub trait Backend: Any + MaybeSendSync {
     /// Completes when all work taken so far is done.
     fn synchronize(&self) -> Pending<()>;
 
-    /// Gives memory back that is kept for later buffers; see [`Device::trim`](crate::Device::trim). A backend that keeps none
-    /// has nothing to do.
+    /// Gives memory back that is kept for later buffers; see [`Device::trim`](crate::Device::trim). A backend that
+    /// keeps none has nothing to do.
     ///
     /// # Errors
     /// The device is lost.

@@ -179,11 +179,11 @@ impl Device {
 
     /// Gives back the memory that the device keeps for later arrays. It may wait for work under way.
     ///
-    /// A new page of memory costs more than what is computed into it, so the memory of dropped arrays and of reads is kept.
-    /// The CPU backend keeps up to twice the most that arrays held at once lately, 16 MiB at least and 512 MiB at most. GPUs
-    /// keep what arrays held at once lately beyond what they hold now, and 256 MiB more. When memory runs out, the device
-    /// gives it back by itself before it fails. The CPU backend gives it to the program's allocator, which may hold on to a
-    /// part of it.
+    /// A new page of memory costs more than what is computed into it, so the memory of dropped arrays and of reads is
+    /// kept. The CPU backend keeps up to twice the most that arrays held at once lately, 16 MiB at least and 512 MiB at
+    /// most. GPUs keep what arrays held at once lately beyond what they hold now, and 256 MiB more. When memory runs
+    /// out, the device gives it back by itself before it fails. The CPU backend gives it to the program's allocator,
+    /// which may hold on to a part of it.
     ///
     /// # Errors
     /// The device was lost.

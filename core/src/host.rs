@@ -57,7 +57,8 @@ impl HostBytes {
     }
 }
 
-/// An empty vector with room for so many values. How many there are comes from the user, so a lack of memory is an error.
+/// An empty vector with room for so many values. How many there are comes from the user, so a lack of memory is an
+/// error.
 fn room<T>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| {

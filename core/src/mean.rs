@@ -1,8 +1,8 @@
 //! Means: a total and a count, divided as they are and rounded once.
 //!
 //! A float's total is the sum's, in `f32`. An integer's is kept in 64 bits, as two words that are the components of one
-//! accumulator. The quotient is found by integer arithmetic at the end of the reduction's kernel, so it has the same bits
-//! on every device, whatever the driver's division does.
+//! accumulator. The quotient is found by integer arithmetic at the end of the reduction's kernel, so it has the same
+//! bits on every device, whatever the driver's division does.
 
 use crate::array::Array;
 use crate::dtype::{Dtype, Element};
@@ -64,9 +64,9 @@ fn wide_sum(op: &'static str) -> Result<Operator> {
 
 /// A signed 64-bit integer in two words, divided by `count` and rounded to the nearest `f32`.
 ///
-/// The quotient's magnitude is less than 2^32, as every element's is. It is found in words: the integer part, then 64 bits
-/// after the point. Of these the first word that is not zero and the next one hold all that decides the rounding, with
-/// one more bit for the rest: a quotient that is not zero is at least 2^-32.
+/// The quotient's magnitude is less than 2^32, as every element's is. It is found in words: the integer part, then 64
+/// bits after the point. Of these the first word that is not zero and the next one hold all that decides the rounding,
+/// with one more bit for the rest: a quotient that is not zero is at least 2^-32.
 fn wide_quotient(low: &Expr<u32>, high: &Expr<u32>, count: u32) -> Expr<f32> {
     let n = &Expr::scalar(count);
     let fraction = |a: &Expr<u32>| a.clone().binary::<u32>(BinaryOp::Fraction, n.clone());

@@ -68,8 +68,8 @@ pub trait Reduce: ArrayOps {
 
     /// The arithmetic mean; NaN over no elements.
     ///
-    /// The total is divided by the count as an integer, and the quotient is rounded once, to the nearest `f32`, on every
-    /// device. Floats are summed as by [`sum`](Self::sum); integers and bool in 64 bits, which cannot overflow.
+    /// The total is divided by the count as an integer, and the quotient is rounded once, to the nearest `f32`, on
+    /// every device. Floats are summed as by [`sum`](Self::sum); integers and bool in 64 bits, which cannot overflow.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).

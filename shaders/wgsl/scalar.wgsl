@@ -218,7 +218,8 @@ fn kiln_quotient_bits_u32(a: u32, b: u32) -> u32 {
     let quotient = select((digits >> 1u) | 0x80000000u, digits, less) | select(0u, 1u, lost);
     let start = select(i32(magnitude >> 23u), 9 - i32(zeros), tiny);
     let exponent = start + i32(shift) - 31 - select(0, 1, less);
-    // Bits to drop: 8, more below the smallest normal number. With 32 of them the whole is half a unit or more, with 33 less.
+    // Bits to drop: 8, more below the smallest normal number. With 32 of them the whole is half a unit or more, with 33
+    // less.
     let drop = u32(select(8, min(9 - exponent, 33), exponent < 1));
     let moved = min(drop, 31u) - 8u;
     let word = (quotient >> moved) | select(0u, 1u, (quotient << (31u - moved)) << 1u != 0u);

@@ -6,7 +6,7 @@ use kiln::SliceItem;
 
 use crate::oracle::{Host, broadcast, size};
 use crate::program::{Statement, Type};
-use crate::random::Random;
+use crate::random::Rng;
 
 /// One view.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ const FAULTS: [Fault; 7] =
     [Fault::Axis, Fault::Repeated, Fault::Shape, Fault::View, Fault::Length, Fault::Operator, Fault::Large];
 
 /// A value of a type; floats that are not small may be anything where the device keeps all rules.
-pub(crate) fn value(random: &mut Random, ty: Type, values: Values) -> u32 {
+pub(crate) fn value(random: &mut Rng, ty: Type, values: Values) -> u32 {
     let small = random.between(-4, 4) as i32;
     let edge = random.one_in(3);
     match (ty, values) {
@@ -118,7 +118,7 @@ pub(crate) fn value(random: &mut Random, ty: Type, values: Values) -> u32 {
 const EDGES: [usize; 20] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 257, 511];
 const LONG: [usize; 8] = [1023, 1025, 4095, 4097, 8193, 16_384, 16_385, 32_769];
 
-fn length(random: &mut Random) -> usize {
+fn length(random: &mut Rng) -> usize {
     match random.below(40) {
         0 => 0,
         1..=4 => 1,
@@ -134,7 +134,7 @@ fn room(shape: &[usize]) -> usize {
     shape.iter().filter(|&&len| len > 0).product()
 }
 
-fn shape(form: &mut Random, fill: &mut Random, most: usize) -> Vec<usize> {
+fn shape(form: &mut Rng, fill: &mut Rng, most: usize) -> Vec<usize> {
     let rank = form.pick(&[0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5]);
     let mut shape: Vec<usize> = (0..rank).map(|_| length(fill)).collect();
     while room(&shape) > most {
@@ -146,7 +146,7 @@ fn shape(form: &mut Random, fill: &mut Random, most: usize) -> Vec<usize> {
 }
 
 /// Another shape of the same size: neighbours merged, an axis split, ones put in and taken out.
-fn regrouped(form: &mut Random, shape: &[usize]) -> Vec<usize> {
+fn regrouped(form: &mut Rng, shape: &[usize]) -> Vec<usize> {
     let mut out = shape.to_vec();
     if out.len() > 1 && !form.one_in(3) {
         let at = form.below(out.len() - 1);
@@ -171,7 +171,7 @@ fn regrouped(form: &mut Random, shape: &[usize]) -> Vec<usize> {
 }
 
 /// A range of `n` elements, `step` apart, of an axis whose length is returned with it.
-fn range(fill: &mut Random, n: usize, step: isize) -> (usize, SliceItem) {
+fn range(fill: &mut Rng, n: usize, step: isize) -> (usize, SliceItem) {
     let gap = step.unsigned_abs();
     let (low, high) = (fill.below(4), fill.below(4));
     if n == 0 {
@@ -181,7 +181,7 @@ fn range(fill: &mut Random, n: usize, step: isize) -> (usize, SliceItem) {
     }
     let span = (n - 1) * gap + 1;
     let len = low + span + high;
-    let from_end = |fill: &mut Random, at: usize| {
+    let from_end = |fill: &mut Rng, at: usize| {
         if at < len && fill.one_in(2) { at as isize - len as isize } else { at as isize }
     };
     let inclusive = fill.one_in(4);
@@ -207,7 +207,7 @@ fn range(fill: &mut Random, n: usize, step: isize) -> (usize, SliceItem) {
 const STEPS: [isize; 7] = [1, 1, -1, 2, -2, 3, -5];
 
 /// A view that gives this shape, and the shape that it is taken of.
-fn before(form: &mut Random, fill: &mut Random, shape: &[usize], most: usize) -> (Vec<usize>, View) {
+fn before(form: &mut Rng, fill: &mut Rng, shape: &[usize], most: usize) -> (Vec<usize>, View) {
     let rank = shape.len();
     match form.below(8) {
         0 => (shape.iter().rev().copied().collect(), View::Transpose),
@@ -255,7 +255,7 @@ fn before(form: &mut Random, fill: &mut Random, shape: &[usize], most: usize) ->
 }
 
 /// A view of this shape, of any kind.
-fn after(form: &mut Random, fill: &mut Random, shape: &[usize], most: usize) -> View {
+fn after(form: &mut Rng, fill: &mut Rng, shape: &[usize], most: usize) -> View {
     let rank = shape.len();
     match form.below(8) {
         0 => View::Transpose,
@@ -297,7 +297,7 @@ fn after(form: &mut Random, fill: &mut Random, shape: &[usize], most: usize) -> 
 }
 
 /// A view that does not fit this shape, most of the time.
-fn wrong(fill: &mut Random, shape: &[usize]) -> View {
+fn wrong(fill: &mut Rng, shape: &[usize]) -> View {
     let rank = shape.len();
     let n = shape.first().map_or(0, |&len| len as isize);
     let whole = SliceItem::Range { start: None, stop: None, step: 1 };
@@ -322,8 +322,8 @@ impl Draw {
 
     /// What a statement gets after those before it gave `results`. `exact` where floats may be any.
     pub(crate) fn random(
-        form: &mut Random,
-        fill: &mut Random,
+        form: &mut Rng,
+        fill: &mut Rng,
         statement: &Statement,
         results: &[Option<Host>],
         exact: bool,
@@ -406,7 +406,7 @@ impl Draw {
         draw
     }
 
-    fn spoil(&mut self, fault: Fault, fill: &mut Random, statement: &Statement, rank: usize) {
+    fn spoil(&mut self, fault: Fault, fill: &mut Rng, statement: &Statement, rank: usize) {
         let beyond = [rank as isize, -1 - rank as isize, isize::MIN, isize::MAX];
         match fault {
             Fault::Axis => self.axes = Some(vec![fill.pick(&beyond)]),

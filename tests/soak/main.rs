@@ -1,8 +1,8 @@
 //! Random programs against an oracle of plain loops, on every backend, for as long as one likes.
 //!
 //! A program is one to three statements: views, an expression, and a reduction, a scan or neither; now and then with
-//! something that must be an error. A seed `STRUCTURE:DRAW` decides it. A failure prints the seed and the program as text;
-//! `KILN_SOAK_SEED` runs it again.
+//! something that must be an error. A seed `STRUCTURE:DRAW` decides it. A failure prints the seed and the program as
+//! text; `KILN_SOAK_SEED` runs it again.
 //!
 //! | variable | what it does |
 //! | --- | --- |
@@ -22,6 +22,7 @@ mod harness;
 mod library;
 mod oracle;
 mod program;
+#[path = "../suite/random.rs"]
 mod random;
 mod scalars;
 mod text;

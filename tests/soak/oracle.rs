@@ -4,7 +4,7 @@ use kiln::SliceItem;
 
 use crate::draw::{Draw, Misuse, Operand, Source, View};
 use crate::program::{Bin, End, Node, Statement, Tree, Type};
-use crate::random::Random;
+use crate::random::Rng;
 use crate::scalars::{binary, cast, function, unary};
 
 /// Why an operation must fail.
@@ -133,7 +133,8 @@ fn each_index(shape: &[usize], mut visit: impl FnMut(&[usize])) {
     }
 }
 
-/// A line's total in Kiln's order: four neighbours left to right, then a balanced tree of neighbours, aligned at the start.
+/// A line's total in Kiln's order: four neighbours left to right, then a balanced tree of neighbours, aligned at the
+/// start.
 fn total(line: &[u32], combine: &impl Fn(u32, u32) -> u32) -> Option<u32> {
     if line.len() <= 4 {
         return line.iter().copied().reduce(combine);
@@ -278,7 +279,7 @@ impl Host {
 /// The values that an operand is made of.
 pub(crate) fn values(operand: &Source, ty: Type) -> Vec<u32> {
     let Source::New { shape, values, seed, given } = operand else { return Vec::new() };
-    let mut random = Random::of(*seed, 2);
+    let mut random = Rng::of(*seed, 2);
     (0..given.unwrap_or(size(shape))).map(|_| crate::draw::value(&mut random, ty, *values)).collect()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A structure has few kernels, however many shapes and values are drawn for it.
 
-use crate::random::Random;
+use crate::random::Rng;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub(crate) enum Type {
@@ -196,7 +196,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn random(seed: u64) -> Self {
-        let mut random = Random::of(seed, 1);
+        let mut random = Rng::of(seed, 1);
         let small = random.one_in(3);
         let forced = Forced {
             log_slots: small.then(|| random.between(2, 7) as u32),
@@ -216,7 +216,7 @@ struct Leaves {
 }
 
 impl Statement {
-    fn random(random: &mut Random) -> Self {
+    fn random(random: &mut Rng) -> Self {
         let mut leaves = Leaves { operands: Vec::new(), most: 1 + random.below(4), scalars: Vec::new() };
         let ty = random.pick(&TYPES);
         let family = random.below(17);
@@ -261,7 +261,7 @@ impl Statement {
 
 /// An operator for reductions and scans of a type: some that are associative and not commutative, some that are random.
 /// Random ones need not be associative: values combine in one order.
-fn operator(random: &mut Random, ty: Type, statement: &mut Leaves) -> Tree {
+fn operator(random: &mut Rng, ty: Type, statement: &mut Leaves) -> Tree {
     let scalars = std::mem::take(&mut statement.scalars);
     let mut leaves = Leaves { operands: vec![ty, ty], most: 2, scalars };
     let leaf = |at: usize| Box::new(Tree { ty, node: Node::Leaf(at) });
@@ -304,7 +304,7 @@ fn affine(leaves: &mut Leaves) -> Tree {
 }
 
 impl Leaves {
-    fn leaf(&mut self, random: &mut Random, ty: Type) -> Node {
+    fn leaf(&mut self, random: &mut Rng, ty: Type) -> Node {
         let known: Vec<usize> = (0..self.operands.len()).filter(|&at| self.operands[at] == ty).collect();
         if self.operands.len() < self.most && (known.is_empty() || random.one_in(2)) {
             self.operands.push(ty);
@@ -318,7 +318,7 @@ impl Leaves {
         Node::Cast(Box::new(Tree { ty: self.operands[at], node: Node::Leaf(at) }))
     }
 
-    fn end(&mut self, random: &mut Random, ty: Type) -> Tree {
+    fn end(&mut self, random: &mut Rng, ty: Type) -> Tree {
         let node = if random.one_in(5) {
             self.scalars.push((ty, None));
             Node::Scalar(self.scalars.len() - 1)
@@ -329,7 +329,7 @@ impl Leaves {
     }
 
     /// A tree of about so many operators.
-    fn tree(&mut self, random: &mut Random, ty: Type, budget: usize) -> Tree {
+    fn tree(&mut self, random: &mut Rng, ty: Type, budget: usize) -> Tree {
         if budget == 0 {
             return self.end(random, ty);
         }

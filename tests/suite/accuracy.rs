@@ -3,7 +3,8 @@
 use kiln::prelude::*;
 
 use crate::harness::{line, on_each_backend, values};
-use crate::inputs::{Rng, Values};
+use crate::inputs::Values;
+use crate::random::Rng;
 
 /// The distance between neighbouring `f32` around a value.
 fn ulp(value: f64) -> f64 {

@@ -8,8 +8,9 @@ use kiln::{Schedule, order};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::harness::{array, assert_same, backends, bits, keeps_order, report, values, where_order_is_kept};
-use crate::inputs::{Rng, Values};
+use crate::inputs::Values;
 use crate::naive::size;
+use crate::random::Rng;
 
 /// A hash of results.
 #[derive(Clone)]
@@ -223,7 +224,7 @@ fn compare(name: &str, seeds: &[u64], log: impl Fn(&mut Rng, usize) -> u32, sche
                     for _ in 0..schedules {
                         let schedule = Schedule {
                             log_slots: Some(5 + rng.below(8) as u32),
-                            line_fastest: *rng.pick(&[None, Some(false), Some(true)]),
+                            line_fastest: rng.pick(&[None, Some(false), Some(true)]),
                         };
                         let forced = device.with_schedule(schedule);
                         let what = format!("{name}, {schedule:?}");

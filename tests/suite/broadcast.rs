@@ -5,8 +5,9 @@ use kiln::prelude::*;
 use proptest::prelude::*;
 
 use crate::harness::{array, assert_close, assert_same, bits, line, on_each_backend, values};
-use crate::inputs::{Rng, Values, cases, seeds, shapes, viewed};
+use crate::inputs::{Values, cases, seeds, shapes, viewed};
 use crate::naive::{Host, broadcast, maximum, minimum, room};
+use crate::random::Rng;
 
 const MOST: usize = 10_000;
 
@@ -16,7 +17,7 @@ fn partner(shape: &[usize], rng: &mut Rng) -> Vec<usize> {
     for len in &mut out {
         match rng.below(4) {
             0 => *len = 1,
-            1 if *len == 1 => *len = *rng.pick(&[0, 1, 2, 3, 5]),
+            1 if *len == 1 => *len = rng.pick(&[0, 1, 2, 3, 5]),
             _ => {}
         }
     }

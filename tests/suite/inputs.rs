@@ -8,62 +8,12 @@ use proptest::prelude::*;
 
 use crate::harness::long;
 use crate::naive::{Host, room, size};
+use crate::random::Rng;
 
 /// How many random cases a property takes: many times more in long runs.
 pub(crate) fn cases(count: u32) -> ProptestConfig {
     let cases = if long() { count * 8 } else { count };
     ProptestConfig { cases, max_shrink_iters: 200, ..ProptestConfig::default() }
-}
-
-/// A small generator of numbers: splitmix64.
-#[derive(Clone, Debug)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`; 0 for 0.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    /// A number from `low` to `high`, both included.
-    pub(crate) fn between(&mut self, low: isize, high: isize) -> isize {
-        low + self.below((high - low + 1) as usize) as isize
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
-
-    /// Some order of the axes.
-    pub(crate) fn permutation(&mut self, rank: usize) -> Vec<usize> {
-        let mut axes: Vec<usize> = (0..rank).collect();
-        for at in (1..rank).rev() {
-            axes.swap(at, self.below(at + 1));
-        }
-        axes
-    }
-
-    /// A set of axes, in any order, some counted from the end; and counted from the front.
-    pub(crate) fn axes(&mut self, rank: usize) -> (Vec<isize>, Vec<usize>) {
-        let count = self.below(rank + 1);
-        let plain: Vec<usize> = self.permutation(rank).into_iter().take(count).collect();
-        let given = plain.iter().map(|&axis| self.axis(axis, rank)).collect();
-        (given, plain)
-    }
-
-    /// An axis, maybe counted from the end.
-    pub(crate) fn axis(&mut self, axis: usize, rank: usize) -> isize {
-        let axis = axis as isize;
-        if self.below(2) == 0 { axis } else { axis - rank as isize }
-    }
 }
 
 /// Lengths around the sizes where kernels change their ways.
@@ -123,11 +73,11 @@ impl View {
                 let mut target = shape.to_vec();
                 for len in &mut target {
                     if *len == 1 && rng.below(2) == 0 {
-                        *len = *rng.pick(&[0, 1, 2, 3, 5, 33]);
+                        *len = rng.pick(&[0, 1, 2, 3, 5, 33]);
                     }
                 }
                 for _ in 0..rng.below(3) {
-                    target.insert(0, *rng.pick(&[1, 2, 3, 4, 7, 65]));
+                    target.insert(0, rng.pick(&[1, 2, 3, 4, 7, 65]));
                 }
                 if room(&target) > most || target.len() > 6 {
                     target = shape.to_vec();
@@ -145,7 +95,7 @@ impl View {
         if len > 0 && rng.below(6) == 0 {
             return SliceItem::Index(rng.between(-n, n - 1));
         }
-        let step = *rng.pick(&[1, 1, 1, -1, 2, -2, 3, -5, 7]);
+        let step = rng.pick(&[1, 1, 1, -1, 2, -2, 3, -5, 7]);
         if rng.below(5) == 0 {
             return SliceItem::Inclusive { start: end(rng), last: rng.between(-n - 2, n + 2), step };
         }
@@ -164,7 +114,7 @@ impl View {
             let at = rng.below(out.len());
             let parts: Vec<usize> = (2..8).filter(|part| out[at].is_multiple_of(*part)).collect();
             if out[at] > 0 && !parts.is_empty() {
-                let part = *rng.pick(&parts);
+                let part = rng.pick(&parts);
                 out[at] /= part;
                 out.insert(at + rng.below(2), part);
             }

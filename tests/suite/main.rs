@@ -30,6 +30,7 @@ mod inputs;
 mod naive;
 #[cfg(feature = "wgpu")]
 mod own_device;
+mod random;
 mod recordings;
 mod reduce;
 mod scan;

@@ -12,7 +12,7 @@ use kiln_array::recording::{BufferId, Dispatch, Recording};
 use kiln_array::{Backend, Caps, HostBytes};
 
 use crate::harness::{array, assert_same, on_each_backend, values};
-use crate::inputs::Rng;
+use crate::random::Rng;
 
 fn dispatches(recordings: &[Recording]) -> impl Iterator<Item = &Dispatch> {
     recordings.iter().flat_map(|recording| &recording.dispatches)

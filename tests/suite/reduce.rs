@@ -5,8 +5,9 @@ use kiln::{Axes, Element, Expr};
 use proptest::prelude::*;
 
 use crate::harness::{array, assert_close, assert_same, line, on_each_backend, values};
-use crate::inputs::{Rng, Values, cases, seeds, shapes, viewed};
+use crate::inputs::{Values, cases, seeds, shapes, viewed};
 use crate::naive::{Host, maximum, minimum};
+use crate::random::Rng;
 
 const MOST: usize = 20_000;
 

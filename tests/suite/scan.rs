@@ -5,8 +5,9 @@ use kiln::prelude::*;
 use proptest::prelude::*;
 
 use crate::harness::{array, assert_close, assert_same, line, on_each_backend, values, where_order_is_kept};
-use crate::inputs::{Rng, Values, cases, seeds, shapes, viewed};
+use crate::inputs::{Values, cases, seeds, shapes, viewed};
 use crate::naive::{Host, maximum, minimum, running};
+use crate::random::Rng;
 use crate::reduce::{affine, naive_affine};
 
 const MOST: usize = 20_000;

@@ -3,8 +3,8 @@
 //! What enters: sizes, bytes, numbers of buffers. What leaves: words and bytes, or an error that names the limit.
 //!
 //! Decided: memory is 32-bit words, zeroed lazily by the system, and starts at a cache line. The first touch of a page
-//! costs more than computing what goes into it, so freed buffers are kept, oldest first to go, up to twice the most that
-//! was in use at once lately.
+//! costs more than computing what goes into it, so freed buffers are kept, oldest first to go, up to twice the most
+//! that was in use at once lately.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -2,7 +2,8 @@
 //!
 //! Each is the twin of a chunk of `shaders/wgsl/math.wgsl` or `scalar.wgsl`, which says how it works.
 
-/// The hyperbolic tangent, at most 2 units in the last place from the exact value. `f32::tanh` of C libraries errs by more.
+/// The hyperbolic tangent, at most 2 units in the last place from the exact value. `f32::tanh` of C libraries errs by
+/// more.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let magnitude = x.abs();

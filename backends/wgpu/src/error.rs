@@ -5,9 +5,9 @@
 //! error belongs to the call that made it and never reaches the handler of whoever owns the device. Natively a scope's
 //! result is there when it closes; a browser delivers it later, so there [`Gpu::settle`] makes reads wait for it.
 //!
-//! wgpu tells of a lost device by the device-lost callback alone, which belongs to the owner, and for `Device::destroy` comes
-//! late. Scopes catch nothing then, or that something made of nothing is not valid. So [`Gpu::check`] asks, wherever somebody
-//! else may have lost the device: by a call that a device refuses while it works.
+//! wgpu tells of a lost device by the device-lost callback alone, which belongs to the owner, and for `Device::destroy`
+//! comes late. Scopes catch nothing then, or that something made of nothing is not valid. So [`Gpu::check`] asks,
+//! wherever somebody else may have lost the device: by a call that a device refuses while it works.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -128,8 +128,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Whether the device is lost. Of all calls that a device refuses while it works, this one costs least: nothing reaches
-    /// the driver. A lost one says nothing.
+    /// Whether the device is lost. Of all calls that a device refuses while it works, this one costs least: nothing
+    /// reaches the driver. A lost one says nothing.
     #[cfg(not(target_arch = "wasm32"))]
     fn is_lost(&self) -> bool {
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);

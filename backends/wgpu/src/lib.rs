@@ -177,8 +177,8 @@ pub fn background(work: impl FnOnce() + Send + 'static) -> bool {
 /// Computes on somebody else's wgpu device.
 ///
 /// The device may be lost, or its owner may destroy it: from then on every call is an
-/// [`ErrorKind::DeviceLost`](kiln_array::ErrorKind::DeviceLost), reads that are pending included. wgpu tells its owner alone
-/// of a loss, so each call asks first, which takes about a microsecond.
+/// [`ErrorKind::DeviceLost`](kiln_array::ErrorKind::DeviceLost), reads that are pending included. wgpu tells its owner
+/// alone of a loss, so each call asks first, which takes about a microsecond.
 ///
 /// Its owner keeps it: the handler of uncaptured errors and the device-lost callback are not touched, and dropping
 /// the result leaves the device as it is. Kiln needs no feature, and works within whatever limits the device has; on
@@ -344,8 +344,8 @@ impl Wgpu {
         })
     }
 
-    /// The wgpu device. Whoever has it may destroy it, so that from now on each call asks wgpu whether it still works, which
-    /// takes about a microsecond.
+    /// The wgpu device. Whoever has it may destroy it, so that from now on each call asks wgpu whether it still works,
+    /// which takes about a microsecond.
     #[must_use]
     pub fn device(&self) -> &wgpu::Device {
         self.engine.gpu.health.share();

@@ -1,9 +1,9 @@
 //! Calls from destructors of thread-local variables.
 //!
-//! What enters: work on the device, from any place of a program. What leaves: its result. Decided: debug builds of wgpu keep a
-//! thread-local variable, and end the process when they meet it gone. So a variable of ours is made right after wgpu's, and goes
-//! right before it, since variables go in the reverse order; from then on the thread's calls run on a thread of their own, which
-//! it waits for. Whatever else is done on a thread costs one look at a flag.
+//! What enters: work on the device, from any place of a program. What leaves: its result. Decided: debug builds of wgpu
+//! keep a thread-local variable, and end the process when they meet it gone. So a variable of ours is made right after
+//! wgpu's, and goes right before it, since variables go in the reverse order; from then on the thread's calls run on a
+//! thread of their own, which it waits for. Whatever else is done on a thread costs one look at a flag.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -30,8 +30,8 @@ impl Drop for Sentinel {
     }
 }
 
-/// Notes that this thread has made a call after which wgpu's variable exists. To be called after the first of those calls that
-/// need it: bind groups, writes, submissions, polls.
+/// Notes that this thread has made a call after which wgpu's variable exists. To be called after the first of those
+/// calls that need it: bind groups, writes, submissions, polls.
 pub(crate) fn used() {
     // Gone already: then the note is there.
     let _ = SENTINEL.try_with(|_| ());

@@ -2,8 +2,8 @@
 //!
 //! What enters: sizes and host data. What leaves: buffer ids. Decided: host data goes to the device before the batch that is
 //! being recorded, so the block it lands in is one that this batch does not touch. Neither the creation of an array's
-//! buffer nor the copy happens under the engine's lock. Out of memory, the pool's free blocks and the staging buffers go back
-//! to the driver before the error goes to the user.
+//! buffer nor the copy happens under the engine's lock. Out of memory, the pool's free blocks and the staging buffers
+//! go back to the driver before the error goes to the user.
 
 use kiln_array::recording::BufferId;
 use kiln_array::{Error, ErrorKind, Result};

@@ -2,9 +2,9 @@
 //!
 //! What enters: kernel specifications. What leaves: kernels. Decided: a specification maps to a cell that is filled by
 //! whoever comes first, a user's call or a warm-up; others that need it wait for that compile, and no lock is held
-//! meanwhile. Kernels that one call needs are compiled side by side. A kernel whose text naga refuses stays failed, with
-//! naga's words. Any other failure may pass: its cell is taken away, and the next call compiles anew. How a kernel is made is
-//! in `compile`.
+//! meanwhile. Kernels that one call needs are compiled side by side. A kernel whose text naga refuses stays failed,
+//! with naga's words. Any other failure may pass: its cell is taken away, and the next call compiles anew. How a kernel
+//! is made is in `compile`.
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -60,8 +60,8 @@ impl Warming {
         }
     }
 
-    /// The warm-up of what the program used before: the one under way or done, or a new one where that was cancelled or some
-    /// kernel failed, which may have passed.
+    /// The warm-up of what the program used before: the one under way or done, or a new one where that was cancelled or
+    /// some kernel failed, which may have passed.
     pub(crate) fn usual(engine: &Arc<Engine>, threads: usize) -> Arc<Task> {
         let mut usual = lock(&engine.warming.usual);
         match &*usual {

@@ -3,7 +3,7 @@
 use kiln::{Array, ArrayOps, Device, Expr, Reduce, order};
 
 use crate::harness::{assert_same, bits, line, on_each_backend, values};
-use crate::inputs::Rng;
+use crate::random::Rng;
 
 /// The float nearest to a / b, for whole numbers: f64 has 53 bits, so the search decides among three floats exactly.
 fn nearest(a: i128, b: i128) -> f32 {

@@ -12,7 +12,7 @@ use kiln::prelude::*;
 use kiln::{DeviceKind, Error, ErrorKind, Options, Pending, Result};
 
 use crate::harness::{Tested, backends, long, on_each_backend, report, takes};
-use crate::inputs::Rng;
+use crate::random::Rng;
 
 /// The variable that names a child's job.
 const JOB: &str = "KILN_TEST_MEMORY_JOB";

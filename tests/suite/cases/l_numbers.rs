@@ -3,7 +3,7 @@
 use kiln::{Array, ArrayOps, Device, Expr, FloatRules, Reduce, Scan, order};
 
 use crate::harness::{assert_same, bits, line, on_each_backend, report, values};
-use crate::inputs::Rng;
+use crate::random::Rng;
 
 type OfThree = fn(&Array<f32>, &Array<f32>, &Array<f32>) -> Expr<f32>;
 

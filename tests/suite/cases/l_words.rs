@@ -1,8 +1,8 @@
 //! L16, D02, D03: what a program that does not compile is told.
 //!
-//! Each snippet is compiled as a user's program is, and fails for the words that the compiler's text must have. Its twin
-//! below the same setting compiles, so that the fault is what is refused. Only words of Kiln's own are looked for, and
-//! the compiler's names of errors.
+//! Each snippet is compiled as a user's program is, and fails for the words that the compiler's text must have. Its
+//! twin below the same setting compiles, so that the fault is what is refused. Only words of Kiln's own are looked for,
+//! and the compiler's names of errors.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

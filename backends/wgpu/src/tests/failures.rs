@@ -290,8 +290,8 @@ impl Wake for Orphan {
     }
 }
 
-/// Polls a future once in a task that its waker alone keeps from then on. Says when the task has been dropped; `None` if the
-/// future was ready.
+/// Polls a future once in a task that its waker alone keeps from then on. Says when the task has been dropped; `None`
+/// if the future was ready.
 fn orphan(future: Pending<()>) -> Option<Receiver<()>> {
     let ((executor, queue), (dropped, told)) = (channel(), channel());
     let task = Arc::new(Orphan { future: Mutex::new(Some(future)), executor, _dropped: dropped });

@@ -1,9 +1,10 @@
 //! Random numbers that a seed decides, the same everywhere: splitmix64.
 
 #[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Random {
+#[allow(dead_code, reason = "the suite and the soak each use a part")]
+impl Rng {
     /// The numbers of two seeds together.
     pub(crate) fn of(a: u64, b: u64) -> Self {
         let mut random = Self(a);
@@ -40,6 +41,14 @@ impl Random {
 
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
+    }
+
+    /// A set of axes, in any order, some counted from the end; and counted from the front.
+    pub(crate) fn axes(&mut self, rank: usize) -> (Vec<isize>, Vec<usize>) {
+        let count = self.below(rank + 1);
+        let plain: Vec<usize> = self.permutation(rank).into_iter().take(count).collect();
+        let given = plain.iter().map(|&axis| self.axis(axis, rank)).collect();
+        (given, plain)
     }
 
     /// Some order of the numbers below `count`.
