@@ -16,6 +16,7 @@
 mod entry;
 mod folder;
 mod manifest;
+mod place;
 mod saver;
 mod stored;
 
@@ -79,10 +80,7 @@ impl CacheOptions {
     pub fn folder(&self) -> Result<PathBuf, String> {
         let folder = match &self.folder {
             Some(folder) => folder.clone(),
-            None => {
-                let all = directories::BaseDirs::new().map(|all| all.cache_dir().to_path_buf());
-                all.ok_or_else(|| "the system names no folder for caches".to_owned())?
-            }
+            None => place::of_system().ok_or_else(|| "the system names no folder for caches".to_owned())?,
         };
         // The program may change its working directory later.
         let folder = std::path::absolute(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
