@@ -4,7 +4,9 @@
 //! `ran: cpu (…)`, `not run: wgpu (reason)`, `not run: case C08 on cpu (reason)`.
 
 use std::io::Write;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use kiln::{Array, Backend, Device, DeviceKind, Dtype, Element, IntoShape, Options, Schedule};
 use kiln_array::recorder::Recorder;
@@ -256,6 +258,20 @@ pub(crate) fn assert_close(got: &[f32], want: &[f64], within: impl Fn(usize) -> 
         let fine = bits(got) == bits(rounded) || (wide - want).abs() <= within(at);
         assert!(fine, "{what}: [{at}] got {got:?}, want {want:?} within {:e}", within(at));
     }
+}
+
+/// Runs a test that must end within a time, in a process of its own: what hangs ends it.
+pub(crate) fn within(limit: Duration, test: impl FnOnce()) {
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("no end after {limit:?}");
+            std::process::exit(101);
+        }
+    });
+    test();
+    drop(done);
+    watchdog.join().expect("it only waits");
 }
 
 /// Runs a test in a process of its own with these variables set. `name` is the test's path, which calls this.

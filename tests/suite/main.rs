@@ -10,6 +10,7 @@
 //! | `recordings` | what is dispatched, read off the recordings |
 //! | `errors` | bad input: the kind of error and its words |
 //! | `concurrency`, `waiting`, `own_device` | many threads; futures; a program's own wgpu device |
+//! | `runtimes` | futures under a runtime with timers, while the device is busy |
 //! | `cases` | inputs from public bug reports, by their ids |
 //!
 //! `KILN_TEST_BACKENDS=cpu,wgpu` chooses backends, `KILN_TEST_REQUIRE=cpu,wgpu` makes one that cannot run a failure,
@@ -33,6 +34,7 @@ mod own_device;
 mod random;
 mod recordings;
 mod reduce;
+mod runtimes;
 mod scan;
 mod views;
 mod waiting;

@@ -11,6 +11,9 @@ use kiln::prelude::*;
 
 use crate::harness::{line, on_each_backend, values};
 
+/// What a future may take, the work of other tests on the device before it.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Wakes a parked thread.
 struct Unpark(Thread);
 
@@ -21,7 +24,7 @@ impl Wake for Unpark {
 }
 
 /// Runs a future on this thread. Between polls it sleeps: nobody but the library can move things on.
-fn park_until_ready<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn park_until_ready<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -30,8 +33,9 @@ fn park_until_ready<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        std::thread::park_timeout(Duration::from_secs(60));
-        assert!(start.elapsed() < Duration::from_secs(60), "the future never woke its executor");
+        let left = LIMIT.saturating_sub(start.elapsed());
+        assert!(!left.is_zero(), "the future has not woken its executor in {LIMIT:?}");
+        std::thread::park_timeout(left);
     }
 }
 

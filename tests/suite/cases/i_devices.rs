@@ -2,13 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use kiln::prelude::*;
 use kiln::{Backend, DeviceInfo, DeviceKind, ErrorKind, Options};
 
-use crate::harness::{assert_same, child, line, long, on_each_backend, report, values};
+use crate::harness::{assert_same, child, line, long, on_each_backend, report, values, within};
 
 fn open_cpu() -> Device {
     Options::new().backend(Backend::Cpu).separate().open().unwrap()
@@ -205,31 +204,24 @@ fn i04_many_threads_beside_a_long_kernel() {
         on_each_backend(|device| {
             let gpu = matches!(device.info().kind, DeviceKind::DiscreteGpu | DeviceKind::IntegratedGpu);
             let (rounds, limit) = if gpu { (1000, 120) } else { (100, 600) };
-            let (done, ended) = std::sync::mpsc::channel::<()>();
-            let watchdog = std::thread::spawn(move || {
-                if ended.recv_timeout(Duration::from_secs(limit)) == Err(RecvTimeoutError::Timeout) {
-                    eprintln!("no end after {limit} s");
-                    std::process::exit(101);
-                }
-            });
-            // A row against itself, long enough that its sum takes a GPU a good part of a second.
-            let row = device.full(1.0f32, 1 << 16).unwrap();
-            let column = row.reshape([1 << 16, 1]).unwrap();
-            let rows = column.slice(s![..if gpu { 1 << 15 } else { 1 << 8 }]).unwrap();
-            let over = AtomicBool::new(false);
-            let longest = std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !over.load(Ordering::Relaxed) {
-                        assert!((&row * &rows).tanh().sum(0).unwrap().max(..).unwrap().item().unwrap() > 0.0);
-                    }
+            within(Duration::from_secs(limit), || {
+                // A row against itself, long enough that its sum takes a GPU a good part of a second.
+                let row = device.full(1.0f32, 1 << 16).unwrap();
+                let column = row.reshape([1 << 16, 1]).unwrap();
+                let rows = column.slice(s![..if gpu { 1 << 15 } else { 1 << 8 }]).unwrap();
+                let over = AtomicBool::new(false);
+                let longest = std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        while !over.load(Ordering::Relaxed) {
+                            assert!((&row * &rows).tanh().sum(0).unwrap().max(..).unwrap().item().unwrap() > 0.0);
+                        }
+                    });
+                    let longest = catch_unwind(AssertUnwindSafe(|| many_threads(device, rounds)));
+                    over.store(true, Ordering::Relaxed);
+                    longest.unwrap_or_else(|panic| resume_unwind(panic))
                 });
-                let longest = catch_unwind(AssertUnwindSafe(|| many_threads(device, rounds)));
-                over.store(true, Ordering::Relaxed);
-                longest.unwrap_or_else(|panic| resume_unwind(panic))
+                assert!(!gpu || longest < Duration::from_millis(50), "a thread took {longest:?} to submit its work");
             });
-            assert!(!gpu || longest < Duration::from_millis(50), "a thread took {longest:?} to submit its work");
-            drop(done);
-            watchdog.join().unwrap();
         });
     });
 }
