@@ -13,10 +13,12 @@ use smallvec::SmallVec;
 
 use crate::device::Device;
 use crate::error::Result;
-use crate::expr::{Node, Source};
+use crate::expr::Node;
 use crate::fuse::{Fused, Fuser, Read, Stored, too_many_arrays};
 use crate::layout::Layout;
-use crate::plan::{MAX_ELEMENTS, Statement, map};
+use crate::plan::{Statement, map};
+use crate::recording::MAX_ELEMENTS;
+use crate::storage::View;
 
 /// Numbers of what a node reads, ascending.
 type Reads = SmallVec<[u32; 8]>;
@@ -62,8 +64,8 @@ impl<'a> Cutter<'a> {
                 stack.pop();
                 continue;
             }
-            let source = self.stored.get(&at).or_else(|| node.as_source());
-            let reads = match source.map(Read::new) {
+            let view = self.stored.get(&at).or_else(|| node.as_view());
+            let reads = match view.map(Read::new) {
                 Some(read) => slice::from_ref(&self.number(read)).into(),
                 None => {
                     let children = node.kind.children();
@@ -133,10 +135,10 @@ impl<'a> Cutter<'a> {
         let mut statement = Statement::new(self.op, self.device);
         map::plan(&mut statement, &fused, slice::from_ref(&storage))?;
         statement.run()?;
-        let source = Source { storage, layout: Layout::contiguous(part.shape.clone()) };
-        let number = self.number(Read::new(&source));
+        let view = View { storage, layout: Layout::contiguous(part.shape.clone()) };
+        let number = self.number(Read::new(&view));
         self.reads.insert(Arc::as_ptr(part), slice::from_ref(&number).into());
-        self.stored.insert(Arc::as_ptr(part), source);
+        self.stored.insert(Arc::as_ptr(part), view);
         Ok(())
     }
 }

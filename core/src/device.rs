@@ -1,19 +1,12 @@
-//! Devices: handles on an open backend, and the ways to make arrays on it.
+//! Devices: handles on an open backend.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::array::{Array, Storage};
 use crate::backend::{Backend, Caps, DeviceInfo, Pending};
-use crate::dtype::{Dtype, Element};
-use crate::error::{Error, ErrorKind, Located, Result};
-use crate::expr::Expr;
-use crate::fuse::Fuser;
-use crate::layout::Layout;
-use crate::plan::{MAX_ELEMENTS, Statement, map};
-use crate::shape::{IntoShape, Shape};
+use crate::error::{Located, Result};
 
 /// A device to compute on. Cloning makes another handle on the same device.
 #[derive(Clone)]
@@ -133,44 +126,6 @@ impl Device {
         &self.schedule
     }
 
-    /// An array of the given values in row-major order.
-    ///
-    /// # Errors
-    /// The number of values is not that of the shape, the array is above the device's limit, its memory is full, or it
-    /// lacks the type.
-    #[track_caller]
-    pub fn array<T: Element>(&self, values: &[T], shape: impl IntoShape) -> Result<Array<T>> {
-        let (op, shape) = ("array", shape.into_shape());
-        if shape.countable(op).located()? != values.len() {
-            return Err(Error::here(ErrorKind::LengthMismatch { op, got: values.len(), shape }));
-        }
-        self.check(op, T::DTYPE, &shape).located()?;
-        let id = self.backend.upload(&T::to_bytes(values)).located()?;
-        let storage = Storage::new(id, T::DTYPE, self.clone());
-        Ok(Array::new(Arc::new(storage), Layout::contiguous(shape)))
-    }
-
-    /// An array whose every element is `value`.
-    ///
-    /// # Errors
-    /// As [`array`](Self::array), but for the number of values.
-    #[track_caller]
-    pub fn full<T: Element>(&self, value: T, shape: impl IntoShape) -> Result<Array<T>> {
-        let (op, shape) = ("full", shape.into_shape());
-        let storage = self.storage(op, T::DTYPE, &shape).located()?;
-        self.fill(op, value, &storage, &shape).located()?;
-        Ok(Array::new(storage, Layout::contiguous(shape)))
-    }
-
-    /// An array of zeros (`false` for bool).
-    ///
-    /// # Errors
-    /// As [`full`](Self::full).
-    #[track_caller]
-    pub fn zeros<T: Element>(&self, shape: impl IntoShape) -> Result<Array<T>> {
-        self.full(T::from_scalar(crate::Scalar { dtype: T::DTYPE, bits: 0 }), shape)
-    }
-
     /// Blocks until the work of all earlier calls is done; `.await` it instead to go on meanwhile.
     #[track_caller]
     pub fn synchronize(&self) -> Pending<()> {
@@ -189,49 +144,5 @@ impl Device {
     /// The device was lost.
     pub fn trim(&self) -> Result<()> {
         self.backend.trim()
-    }
-
-    pub(crate) fn fill<T: Element>(
-        &self,
-        op: &'static str,
-        value: T,
-        storage: &Arc<Storage>,
-        shape: &Shape,
-    ) -> Result<()> {
-        if shape.size() == 0 {
-            return Ok(());
-        }
-        let roots = [Expr::scalar(value).node?];
-        let mut fused = Fuser::new(op, &roots).fuse()?;
-        fused.shape = shape.clone();
-        let mut statement = Statement::new(op, self);
-        map::plan(&mut statement, &fused, std::slice::from_ref(storage))?;
-        statement.run()
-    }
-
-    /// New memory for an array, with undefined contents.
-    pub(crate) fn storage(&self, op: &'static str, dtype: Dtype, shape: &Shape) -> Result<Arc<Storage>> {
-        let bytes = self.check(op, dtype, shape)?;
-        let id = self.backend.allocate(bytes)?;
-        Ok(Arc::new(Storage::new(id, dtype, self.clone())))
-    }
-
-    /// Checks type and size of a new array; returns its bytes.
-    fn check(&self, op: &'static str, dtype: Dtype, shape: &Shape) -> Result<u64> {
-        let device = || self.info().to_string();
-        if !self.caps().dtypes.contains(&dtype) {
-            return Err(ErrorKind::UnsupportedDtype { dtype, device: device() }.into());
-        }
-        let limit = |what, needed: u64, limit: u64| ErrorKind::Limit { op, what, needed, limit, device: device() };
-        let size = shape.countable(op)?;
-        if size > MAX_ELEMENTS {
-            return Err(limit("elements of one array", size as u64, MAX_ELEMENTS as u64).into());
-        }
-        let bytes = size as u64 * dtype.bytes() as u64;
-        let most = self.caps().max_array_bytes;
-        if bytes > most {
-            return Err(limit("bytes of one array", bytes, most).into());
-        }
-        Ok(bytes)
     }
 }

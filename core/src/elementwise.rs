@@ -7,11 +7,9 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::dtype::{Bits, Element, Float, Signed};
 use crate::error::{Located, Result};
+use crate::evaluate::compute;
 use crate::expr::Expr;
-use crate::fuse::fuse;
-use crate::layout::Layout;
 use crate::op::{BinaryOp, UnaryOp};
-use crate::plan::{Statement, map};
 
 /// What can stand as an operand with elements of type `T`: an array, an expression, a scalar.
 #[diagnostic::on_unimplemented(
@@ -49,6 +47,13 @@ impl<T: Element> IntoExpr<T> for &Array<T> {
 impl<T: Element> IntoExpr<T> for T {
     fn into_expr(self) -> Expr<T> {
         Expr::scalar(self)
+    }
+}
+
+impl<T: Element> ArrayOps for Array<T> {
+    type Elem = T;
+    fn to_expr(&self) -> Expr<T> {
+        Expr::array(self.as_view().clone())
     }
 }
 
@@ -100,9 +105,9 @@ pub trait ArrayOps {
     fn eval(&self) -> Result<Array<Self::Elem>> {
         let expr = self.to_expr();
         if let Ok(node) = &expr.node
-            && let Some(source) = node.as_source()
+            && let Some(view) = node.as_view()
         {
-            return Ok(Array::new(Arc::clone(&source.storage), source.layout.clone()));
+            return Ok(Array::new(Arc::clone(&view.storage), view.layout.clone()));
         }
         compute("eval", &expr).located()
     }
@@ -175,19 +180,4 @@ pub trait ArrayOps {
     {
         Expr::choose(self.to_expr(), a.into_expr(), b.into_expr())
     }
-}
-
-/// Computes an expression into a new row-major array.
-pub(crate) fn compute<T: Element>(op: &'static str, expr: &Expr<T>) -> Result<Array<T>> {
-    let node = expr.node.clone()?;
-    let device = node.device(op)?.clone();
-    let shape = node.shape().clone();
-    let storage = device.storage(op, T::DTYPE, &shape)?;
-    if shape.size() > 0 {
-        let fused = fuse(op, &[node], &device, 1)?;
-        let mut statement = Statement::new(op, &device);
-        map::plan(&mut statement, &fused, std::slice::from_ref(&storage))?;
-        statement.run()?;
-    }
-    Ok(Array::new(storage, Layout::contiguous(shape)))
 }

@@ -10,14 +10,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::Storage;
 use crate::device::Device;
 use crate::dtype::{Dtype, Element, Scalar};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::Layout;
 use crate::op::{BinaryOp, UnaryOp};
-use crate::plan::Placed;
 use crate::shape::Shape;
+use crate::storage::View;
 
 /// A lazy elementwise expression with elements of type `T`.
 ///
@@ -44,19 +42,6 @@ impl<T: Element> fmt::Debug for Expr<T> {
     }
 }
 
-/// A view of a storage.
-#[derive(Clone)]
-pub(crate) struct Source {
-    pub(crate) storage: Arc<Storage>,
-    pub(crate) layout: Layout,
-}
-
-impl Source {
-    pub(crate) fn placed(&self) -> Placed<'_> {
-        Placed { buffer: self.storage.id(), dtype: self.storage.dtype(), layout: &self.layout }
-    }
-}
-
 /// One operation of a tree.
 pub(crate) struct Node {
     pub(crate) kind: Kind,
@@ -66,7 +51,7 @@ pub(crate) struct Node {
 }
 
 pub(crate) enum Kind {
-    Array(Source),
+    Array(View),
     Scalar(Scalar),
     /// An argument of an operator that is being traced.
     Argument,
@@ -125,10 +110,10 @@ impl<T: Element> Expr<T> {
         Self { node, marker: PhantomData }
     }
 
-    pub(crate) fn array(source: Source) -> Self {
-        let (dtype, shape) = (source.storage.dtype(), source.layout.shape.clone());
-        let device = Some(source.storage.device().clone());
-        Self::new(Ok(Arc::new(Node { kind: Kind::Array(source), dtype, shape, device })))
+    pub(crate) fn array(view: View) -> Self {
+        let (dtype, shape) = (view.storage.dtype(), view.layout.shape.clone());
+        let device = Some(view.storage.device().clone());
+        Self::new(Ok(Arc::new(Node { kind: Kind::Array(view), dtype, shape, device })))
     }
 
     pub(crate) fn scalar(value: T) -> Self {
@@ -226,7 +211,7 @@ impl Node {
     }
 
     /// The array that the tree is, if it is nothing else.
-    pub(crate) fn as_source(&self) -> Option<&Source> {
-        if let Kind::Array(source) = &self.kind { Some(source) } else { None }
+    pub(crate) fn as_view(&self) -> Option<&View> {
+        if let Kind::Array(view) = &self.kind { Some(view) } else { None }
     }
 }

@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::Storage;
 use crate::cut::Cutter;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expr::{Kind, Node, Source};
+use crate::expr::{Kind, Node};
 use crate::program::{Instr, Program, Value};
 use crate::shape::Shape;
+use crate::storage::{Storage, View};
 
 /// A whole expression as one program, with what it reads.
 #[derive(Clone)]
 pub(crate) struct Fused {
     pub(crate) program: Program,
     /// The arrays, seen with the expression's shape.
-    pub(crate) inputs: Vec<Source>,
+    pub(crate) inputs: Vec<View>,
     /// The constants' bits.
     pub(crate) scalars: SmallVec<[u32; 4]>,
     pub(crate) shape: Shape,
@@ -46,7 +46,7 @@ impl Fused {
 const MAX_OPERATIONS: usize = 4096;
 
 /// Nodes whose values are in arrays already.
-pub(crate) type Stored = HashMap<*const Node, Source>;
+pub(crate) type Stored = HashMap<*const Node, View>;
 
 /// What is read of a storage, whatever shape it is stretched to: equal keys, equal elements.
 #[derive(PartialEq, Eq, Hash)]
@@ -58,14 +58,14 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn new(source: &Source) -> Self {
-        let layout = &source.layout;
+    pub(crate) fn new(view: &View) -> Self {
+        let layout = &view.layout;
         let steps = layout.shape.iter().zip(&layout.strides).map(|(&len, &stride)| if len == 1 { 0 } else { stride });
         let mut strides: SmallVec<[isize; 4]> = steps.rev().collect();
         while strides.last() == Some(&0) {
             strides.pop();
         }
-        Self { storage: Arc::as_ptr(&source.storage), offset: layout.offset, strides }
+        Self { storage: Arc::as_ptr(&view.storage), offset: layout.offset, strides }
     }
 }
 
@@ -132,9 +132,9 @@ impl<'a> Fuser<'a> {
                 stack.pop();
                 continue;
             }
-            let source = self.stored.and_then(|stored| stored.get(&at)).or_else(|| node.as_source());
-            let value = match source {
-                Some(source) => self.input(source)?,
+            let view = self.stored.and_then(|stored| stored.get(&at)).or_else(|| node.as_view());
+            let value = match view {
+                Some(view) => self.input(view)?,
                 None => {
                     let before = stack.len();
                     let children = node.kind.children();
@@ -157,7 +157,7 @@ impl<'a> Fuser<'a> {
     fn emit(&mut self, node: &Node) -> Result<Value> {
         let known = |child: &Arc<Node>| self.known[&Arc::as_ptr(child)];
         let instr = match &node.kind {
-            Kind::Array(source) => return self.input(source),
+            Kind::Array(view) => return self.input(view),
             Kind::Scalar(scalar) => {
                 self.fused.scalars.push(scalar.bits);
                 return Ok(self.fused.program.push_scalar(scalar.dtype));
@@ -175,15 +175,15 @@ impl<'a> Fuser<'a> {
         Ok(self.fused.program.push(instr, node.dtype))
     }
 
-    fn input(&mut self, source: &Source) -> Result<Value> {
-        let read = Read::new(source);
+    fn input(&mut self, view: &View) -> Result<Value> {
+        let read = Read::new(view);
         if let Some(&value) = self.reads.get(&read) {
             return Ok(value);
         }
-        let layout = source.layout.broadcast_to(self.op, &self.fused.shape)?;
+        let layout = view.layout.broadcast_to(self.op, &self.fused.shape)?;
         let index = u32::try_from(self.fused.inputs.len()).unwrap_or(u32::MAX);
-        self.fused.inputs.push(Source { storage: Arc::clone(&source.storage), layout });
-        let value = self.fused.program.push(Instr::Input(index), source.storage.dtype());
+        self.fused.inputs.push(View { storage: Arc::clone(&view.storage), layout });
+        let value = self.fused.program.push(Instr::Input(index), view.storage.dtype());
         self.reads.insert(read, value);
         Ok(value)
     }

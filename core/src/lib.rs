@@ -5,14 +5,16 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`dtype`], [`shape`], [`layout`] | element types, lengths, strides and views |
-//! | [`device`], [`mod@array`] | a handle on a backend (`probe` asks which rules of floats it keeps); values that live on it |
+//! | [`device`], `storage`, [`mod@array`] | a handle on a backend; memory on it; values that live there |
 //! | [`expr`], [`op`], [`operators`] | lazy elementwise expressions and the tables of operators; `fuse` makes programs of them |
-//! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls (`evaluated`: what an expression says that is used as an array) |
+//! | [`elementwise`], [`reduce`], [`scan`] | the methods a user calls |
+//! | `create`, `evaluate` | arrays from values; arrays from expressions, and values from arrays |
+//! | `evaluated`, `probe` | what an expression says that is used as an array; which rules of floats a device keeps |
 //! | [`monoid`] | the operators of reductions and scans, built in or traced from a closure |
 //! | [`program`], [`kernel`] | an expression as straight-line code; what a backend compiles |
 //! | [`plan`] | which dispatches, which tiles: from shapes and dtypes alone |
 //! | [`recording`], [`backend`], [`recorder`] | work as data; the trait that runs it; one that keeps it |
-//! | [`warm`], `parse` | kernels compiled before they are needed; kernels from their text |
+//! | [`warm`], `rehearse`, `parse` | kernels compiled before they are needed; kernels from their text |
 //!
 //! How a sum runs, in three hops: [`reduce`] → [`plan::reduce`] → `shaders/wgsl/reduce.wgsl`.
 //! Every other operation has the same three.
@@ -21,11 +23,13 @@
 
 pub mod array;
 pub mod backend;
+mod create;
 mod cut;
 pub mod device;
 pub mod dtype;
 pub mod elementwise;
 pub mod error;
+mod evaluate;
 mod evaluated;
 pub mod expr;
 mod fuse;
@@ -43,10 +47,12 @@ pub mod program;
 pub mod recorder;
 pub mod recording;
 pub mod reduce;
+mod rehearse;
 pub mod scan;
 pub mod shape;
 mod show;
 pub mod slice;
+mod storage;
 pub mod warm;
 
 pub use array::Array;

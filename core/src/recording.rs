@@ -52,6 +52,9 @@ pub struct Tiling {
     pub line_fastest: bool,
 }
 
+/// Elements of the largest array: kernels index with 32 bits and look four elements ahead.
+pub const MAX_ELEMENTS: usize = (1 << 31) - 4;
+
 /// Elements in one leaf.
 pub const LEAF: usize = 4;
 

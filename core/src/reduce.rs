@@ -14,7 +14,8 @@ use crate::fuse::fuse;
 use crate::layout::Layout;
 use crate::monoid::Operator;
 use crate::op::BinaryOp;
-use crate::plan::{MAX_ELEMENTS, Statement, reduce as plan};
+use crate::plan::{Statement, reduce as plan};
+use crate::recording::MAX_ELEMENTS;
 use crate::shape::{Axes, IntoAxes, Shape};
 
 /// Reductions of arrays and expressions.

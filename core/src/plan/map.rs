@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::Storage;
 use crate::error::Result;
 use crate::fuse::Fused;
 use crate::kernel::{Family, KernelSpec};
@@ -12,13 +11,14 @@ use crate::layout::Layout;
 use crate::plan::{Placed, Statement, lines};
 use crate::program::Program;
 use crate::recording::{Dispatch, MAP_GROUP, Tiling};
+use crate::storage::Storage;
 
 /// Computes `fused` into `outputs`, one new row-major array per result of its program.
 pub(crate) fn plan(statement: &mut Statement<'_>, fused: &Fused, outputs: &[Arc<Storage>]) -> Result<()> {
     let size = fused.shape.size();
     let axes: SmallVec<[usize; 4]> = (0..fused.shape.ndim()).collect();
     let whole = Layout::contiguous(fused.shape.clone());
-    let mut arrays: Vec<Placed<'_>> = fused.inputs.iter().map(|input| input.placed()).collect();
+    let mut arrays: Vec<Placed<'_>> = fused.inputs.iter().map(Placed::view).collect();
     arrays.extend(outputs.iter().map(|out| Placed { buffer: out.id(), dtype: out.dtype(), layout: &whole }));
     let mut lines = lines(&fused.shape, &axes, &arrays);
     let (operands, slots) = (lines.operands.split_off(fused.inputs.len()), lines.slots.split_off(fused.inputs.len()));

@@ -14,20 +14,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::Storage;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::{ErrorKind, Result};
-use crate::expr::Source;
 use crate::fuse::Fused;
 use crate::kernel::{Access, Slot};
 use crate::layout::{Layout, collapse};
 use crate::program::{Instr, Program};
-use crate::recording::{BufferId, Dispatch, Operand, Recording, Tiling};
+use crate::recording::{BufferId, Dispatch, MAX_ELEMENTS, Operand, Recording, Tiling};
 use crate::shape::Shape;
-
-/// Elements of the largest array: kernels index with 32 bits and look four elements ahead.
-pub const MAX_ELEMENTS: usize = (1 << 31) - 4;
+use crate::storage::{Storage, View};
 
 /// Operands seen as lines: the kept axes number the lines, the walked axes run along one.
 pub(crate) struct Lines {
@@ -42,6 +38,12 @@ pub(crate) struct Placed<'a> {
     pub(crate) buffer: BufferId,
     pub(crate) dtype: Dtype,
     pub(crate) layout: &'a Layout,
+}
+
+impl<'a> Placed<'a> {
+    pub(crate) fn view(view: &'a View) -> Self {
+        Self { buffer: view.storage.id(), dtype: view.storage.dtype(), layout: &view.layout }
+    }
 }
 
 /// Deals the axes of `shape` to lines: those in `axes` are walked, the others kept; merges what can be merged.
@@ -169,9 +171,9 @@ impl<'a> Statement<'a> {
         let word = narrow.push(Instr::Input(0), Dtype::U32);
         let packed = narrow.push(Instr::Cast(word), output.dtype());
         narrow.outputs.push(packed);
-        let source = Source { storage: Arc::clone(&wide), layout: Layout::contiguous(shape.clone()) };
+        let view = View { storage: Arc::clone(&wide), layout: Layout::contiguous(shape.clone()) };
         self.scratch.push(wide);
-        let fused = Fused { program: narrow, inputs: vec![source], scalars: SmallVec::new(), shape: shape.clone() };
+        let fused = Fused { program: narrow, inputs: vec![view], scalars: SmallVec::new(), shape: shape.clone() };
         map::plan(self, &fused, std::slice::from_ref(output))
     }
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::Storage;
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::fuse::Fused;
@@ -21,6 +20,7 @@ use crate::plan::{Lines, Placed, Statement, lines};
 use crate::program::Program;
 use crate::recording::{BufferId, Dispatch, Operand, Tiling};
 use crate::shape::Shape;
+use crate::storage::Storage;
 
 /// Reduces `fused` along `axes` (no axis of length 0; no axis at all is a copy through `finish`) into `output`.
 pub(crate) fn plan(
@@ -79,7 +79,7 @@ fn output_layout(shape: &Shape, axes: &[usize]) -> Layout {
 
 /// The inputs as lines, and the output apart.
 fn split(fused: &Fused, axes: &[usize], output: Placed<'_>) -> (Lines, Operand) {
-    let mut arrays: Vec<Placed<'_>> = fused.inputs.iter().map(|input| input.placed()).collect();
+    let mut arrays: Vec<Placed<'_>> = fused.inputs.iter().map(Placed::view).collect();
     arrays.push(output);
     let mut lines = lines(&fused.shape, axes, &arrays);
     lines.slots.truncate(fused.inputs.len());

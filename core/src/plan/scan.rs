@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::Storage;
 use crate::error::Result;
 use crate::fuse::Fused;
 use crate::kernel::{Access, Family, KernelSpec, MAX_LOG_SCAN_SLOTS};
@@ -23,6 +22,7 @@ use crate::plan::tiling::{self, Work, log2_ceil};
 use crate::plan::{Lines, Placed, Statement, lines};
 use crate::program::Program;
 use crate::recording::{BufferId, Dispatch, LEAF, Tiling};
+use crate::storage::Storage;
 
 /// Scans `fused` along `axis` into `output`, a new row-major array of the same shape (no axis of length 0).
 pub(crate) fn plan(
@@ -46,7 +46,7 @@ pub(crate) fn plan(
 /// What a scan reads, and the array it writes.
 fn placed<'a>(fused: &'a Fused, output: &Storage, whole: &'a Layout) -> Vec<Placed<'a>> {
     let out = Placed { buffer: output.id(), dtype: output.dtype(), layout: whole };
-    fused.inputs.iter().map(|input| input.placed()).chain([out]).collect()
+    fused.inputs.iter().map(Placed::view).chain([out]).collect()
 }
 
 /// The dispatches of a scan into an output that they may write.
