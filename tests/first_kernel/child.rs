@@ -119,6 +119,7 @@ fn run_kernels() -> Result<()> {
     }
     let inputs = Inputs::new(&device)?;
     inputs.check(&kernels)?;
+    fact("checked", kernels.len());
     // Compiled and kept, but not computed, which takes a software GPU long.
     inputs.launch_all(&wanted("JOB_UNREAD"))?;
     if let Some(path) = variable("JOB_EXPORT") {
