@@ -6,7 +6,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::files::{self, Scratch};
-use crate::process::{Device, Done, Job, device};
+use crate::process::{Device, Done, Job, device, not_run};
 
 const KERNELS: &str = "0..4,s1";
 
@@ -99,6 +99,61 @@ fn h05_entries_under_other_names_are_rejected() {
     let done = job(&device, scratch.path()).run();
     assert_eq!((done.fact("rejected"), misses(&done), done.warnings()), (forged, forged, 0));
     assert_eq!(misses(&job(&device, scratch.path()).run()), 0);
+}
+
+/// Changes the driver's form in an entry; lengths and checksum fit.
+fn replace_blob(path: &Path, change: impl Fn(&mut Vec<u8>)) {
+    let mut bytes = files::read(path);
+    let text = u32::from_le_bytes(bytes[40..44].try_into().expect("four bytes")) as usize;
+    bytes.truncate(bytes.len() - 16);
+    let mut blob = bytes.split_off(48 + text);
+    change(&mut blob);
+    bytes[44..48].copy_from_slice(&u32::try_from(blob.len()).expect("it is small").to_le_bytes());
+    bytes.extend(blob);
+    let sum = xxh3_128(&bytes).to_le_bytes();
+    bytes.extend(sum);
+    files::write(path, &bytes);
+}
+
+type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+#[test]
+fn h05_a_blob_that_the_driver_refuses_is_made_again() {
+    let Some((device, _turn)) = device("H05") else { return };
+    let scratch = Scratch::new("h05-blob");
+    let job = job(&device, scratch.path()).with("JOB_KERNELS", "0,1");
+    let first = job.run();
+    if first.fact("driver_misses") == 0 {
+        return not_run("H05", "a driver that refuses its blob: wgpu cannot ask this one for any");
+    }
+    let refused = files::entries(scratch.path()).len() as u64;
+    let flip = |at: usize| move |blob: &mut Vec<u8>| blob[at] ^= 1;
+    let faults: [(&str, Change<'_>); 8] = [
+        ("noise", &|blob| blob.fill(0xa5)),
+        ("one byte", &|blob| blob.truncate(1)),
+        ("the first half", &|blob| blob.truncate(blob.len() / 2)),
+        ("a byte more", &|blob| blob.push(0)),
+        // The head: a form, its version, the adapter's API, vendor and device, the driver's own key.
+        ("another form", &flip(0)),
+        ("another API", &flip(16)),
+        ("another device", &flip(22)),
+        ("another driver", &flip(33)),
+    ];
+    for (what, change) in faults {
+        let entries = files::entries(scratch.path());
+        entries.iter().for_each(|path| replace_blob(path, change));
+        let bad: Vec<_> = entries.iter().map(|path| files::read(path)).collect();
+        // The files are whole: who refuses them is the driver, or wgpu for it. The results were read and are right.
+        files::assert_good(scratch.path());
+        let done = job.run();
+        let facts = ["driver_misses", "driver_hits", "rejected", "text_misses"].map(|name| done.fact(name));
+        assert_eq!((facts, done.warnings()), ([refused, 0, 0, 0], 0), "{what}\n{}", done.output());
+        assert_eq!(done.fact("checked"), 2, "{what}");
+        // What it made of them instead is kept.
+        assert!(entries.iter().zip(&bad).all(|(path, bad)| files::read(path) != *bad), "{what}");
+        let done = job.run();
+        assert_eq!((done.fact("driver_hits"), misses(&done), done.warnings()), (refused, 0, 0), "{what}");
+    }
 }
 
 /// Puts a list in the place of a folder's list, with a sum that fits.

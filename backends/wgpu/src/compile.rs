@@ -173,22 +173,11 @@ impl Compiler {
         let mut blob = Vec::new();
         let keeps_blobs = self.cache.is_some() && gpu.device.features().contains(wgpu::Features::PIPELINE_CACHE);
         let pipeline = if keeps_blobs {
-            let (given, made) = (!known.blob.is_empty(), |data: Option<&[u8]>| pipeline_cache(gpu, data));
-            let filled = if given { made(Some(&known.blob)).ok() } else { None };
-            let created = filled.as_ref().map(|cache| create(Some(cache)));
-            match created {
-                Some(Ok(pipeline)) => {
-                    driver_hit = true;
-                    pipeline
-                }
-                // Nothing kept, or the driver does not want it.
-                _ => {
-                    let empty = made(None).map_err(refused)?;
-                    let pipeline = create(Some(&empty)).map_err(refused)?;
-                    blob = empty.get_data().unwrap_or_default();
-                    pipeline
-                }
-            }
+            let fill = |data: Option<&[u8]>| pipeline_cache(gpu, data);
+            let (pipeline, fresh) = by_blob(&known.blob, fill, |cache| create(Some(cache))).map_err(refused)?;
+            driver_hit = fresh.is_none();
+            blob = fresh.and_then(|cache| cache.get_data()).unwrap_or_default();
+            pipeline
         } else {
             create(None).map_err(refused)?
         };
@@ -285,6 +274,22 @@ struct Lowered {
     cached: bool,
 }
 
+/// A pipeline by way of what the driver made of it before, if there is something; else, or where the driver does not want
+/// that, by way of an empty cache, which then holds what is to be kept.
+fn by_blob<C, P>(
+    blob: &[u8],
+    fill: impl Fn(Option<&[u8]>) -> Result<C>,
+    create: impl Fn(&C) -> Result<P>,
+) -> Result<(P, Option<C>)> {
+    if !blob.is_empty()
+        && let Ok(pipeline) = fill(Some(blob)).and_then(|cache| create(&cache))
+    {
+        return Ok((pipeline, None));
+    }
+    let empty = fill(None)?;
+    create(&empty).map(|pipeline| (pipeline, Some(empty)))
+}
+
 fn count(hit: bool, asked: bool, hits: &std::sync::atomic::AtomicU64, misses: &std::sync::atomic::AtomicU64) {
     if asked {
         if hit { hits } else { misses }.fetch_add(1, Ordering::Relaxed);
@@ -346,4 +351,38 @@ fn pipeline_cache(gpu: &Gpu, data: Option<&[u8]>) -> Result<wgpu::PipelineCache>
         // environment say so before they come here.
         unsafe { gpu.device.create_pipeline_cache(&descriptor) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The data by which a pipeline came about, and those of the cache that is to be kept.
+    type Made = (Vec<u8>, Option<Vec<u8>>);
+
+    /// What comes of a blob with a driver that refuses some at once, and others with the pipeline; how often it was asked.
+    fn attempt(blob: &[u8], unfilled: &[&[u8]], uncreated: &[&[u8]]) -> (Option<Made>, usize) {
+        let attempts = std::cell::Cell::new(0);
+        let no = || refusal("map", "no".to_owned());
+        let fill = |data: Option<&[u8]>| {
+            attempts.set(attempts.get() + 1);
+            let data = data.unwrap_or_default();
+            if unfilled.contains(&data) { Err(no()) } else { Ok(data.to_vec()) }
+        };
+        let create = |cache: &Vec<u8>| if uncreated.contains(&&cache[..]) { Err(no()) } else { Ok(cache.clone()) };
+        (by_blob(blob, fill, create).ok(), attempts.get())
+    }
+
+    #[test]
+    fn h05_what_a_driver_does_not_want_is_left_out() {
+        let (good, bad, empty): (&[u8], &[u8], &[u8]) = (b"good", b"bad", b"");
+        let anew = Some((Vec::new(), Some(Vec::new())));
+        assert_eq!(attempt(good, &[bad], &[bad]), (Some((good.to_vec(), None)), 1));
+        assert_eq!(attempt(bad, &[bad], &[]), (anew.clone(), 2), "refused at once");
+        assert_eq!(attempt(bad, &[], &[bad]), (anew.clone(), 2), "refused with the pipeline");
+        assert_eq!(attempt(empty, &[bad], &[bad]), (anew, 1), "nothing was kept");
+        // A kernel that cannot be made at all is an error, and a driver without caches, too.
+        assert_eq!(attempt(good, &[], &[good, empty]), (None, 2));
+        assert_eq!(attempt(bad, &[bad, empty], &[]), (None, 2));
+    }
 }
