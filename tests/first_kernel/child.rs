@@ -1,6 +1,7 @@
 //! What children do. A job is a function here; what it needs comes in variables, what it found leaves as facts.
 
 use std::cell::RefCell;
+use std::fs;
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,6 +37,7 @@ pub(crate) fn run() {
     match job.as_str() {
         "kernels" => run_kernels(),
         "damage" => damage(),
+        "failed write" => failed_write(),
         "ending" => ending(),
         "threads" => threads(),
         "first" => first(),
@@ -126,6 +128,36 @@ fn run_kernels() -> Result<()> {
         fact("exported", kiln::cache::export(&device, path)?);
     }
     count(&device);
+    Ok(())
+}
+
+/// A write fails, as if by another program's doing; then the folder is as it was, and more kernels come.
+fn failed_write() -> Result<()> {
+    let folder = variable("KILN_CACHE_DIR").expect("a folder");
+    let folder = Path::new(&folder);
+    let device = kiln::open()?;
+    let inputs = Inputs::new(&device)?;
+    // An export saves first.
+    let save = || kiln::cache::export(&device, folder.join("export"));
+    inputs.check(&kernels::list("0"))?;
+    save()?;
+    fact("before", files::entries(folder).len());
+    let (environment, away) = (files::environment(folder), folder.join("away"));
+    fs::rename(&environment, &away).expect("it can be renamed");
+    files::write(&environment, b"somebody's");
+    let kernels = wanted("JOB_KERNELS");
+    inputs.check(&kernels[..1])?;
+    let _ = save();
+    fs::remove_file(&environment).expect("it is there");
+    fs::rename(&away, &environment).expect("it can be renamed");
+    let modified = || fs::metadata(&environment).and_then(|meta| meta.modified()).expect("a time");
+    let before = modified();
+    for kernel in &kernels[1..] {
+        inputs.check(&[*kernel])?;
+        save()?;
+    }
+    fact("after", files::entries(folder).len());
+    fact("touched", modified() != before);
     Ok(())
 }
 

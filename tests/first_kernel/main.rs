@@ -10,7 +10,7 @@
 //! | `process` | starting, killing and reading children; which device they use |
 //! | `kernels` | any number of distinct kernels, with their results |
 //! | `files` | folders, and damage done to them |
-//! | `damaged`, `shared`, `unwritable`, `foreign`, `growth`, `again` | the cache: cases H01 to H07 |
+//! | `damaged`, `shared`, `unwritable`, `refused`, `foreign`, `growth`, `again` | the cache: cases H01 to H07 |
 //! | `in_the_way` | folders where files should be: case L18 |
 //! | `odd_times`, `shipped` | clocks that go backwards; export and import |
 //! | `embedded` | a wgpu device that the program has opened itself |
@@ -29,6 +29,7 @@ mod in_the_way;
 mod kernels;
 mod odd_times;
 mod process;
+mod refused;
 mod rehearsed;
 mod settings;
 mod shared;

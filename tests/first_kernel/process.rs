@@ -98,13 +98,16 @@ pub(crate) struct Job {
     name: String,
     /// This program, unless it is another build of it.
     program: Option<PathBuf>,
+    /// This user, unless it is another.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "users have no numbers there"))]
+    user: Option<u32>,
     variables: Vec<(String, Option<OsString>)>,
 }
 
 impl Job {
     /// A job of `child` with this folder as its cache.
     pub(crate) fn new(name: &str, device: &Device, folder: &Path) -> Self {
-        let job = Self { name: name.to_owned(), program: None, variables: Vec::new() };
+        let job = Self { name: name.to_owned(), program: None, user: None, variables: Vec::new() };
         job.with("KILN_BACKEND", device.backend)
             .with("KILN_CACHE_DIR", folder)
             .with("KILN_PREWARM", "0")
@@ -134,6 +137,17 @@ impl Job {
         Self { program: Some(program.into()), ..self }
     }
 
+    /// The same by another user, as root may.
+    #[cfg(unix)]
+    pub(crate) fn by_user(self, user: u32) -> Self {
+        Self { user: Some(user), ..self }
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn is_by_another_user(&self) -> bool {
+        self.user.is_some()
+    }
+
     pub(crate) fn start(&self) -> Running {
         let own = || std::env::current_exe().expect("the test's own path");
         let program = self.program.clone().unwrap_or_else(own);
@@ -144,6 +158,11 @@ impl Job {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
+        }
+        #[cfg(unix)]
+        if let Some(user) = self.user {
+            use std::os::unix::process::CommandExt;
+            command.uid(user).gid(user);
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Running { name: self.name.clone(), child: child.expect("the test starts itself") }
