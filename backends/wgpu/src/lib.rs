@@ -13,7 +13,7 @@
 //! | [`cache`] | what was compiled, kept on disk |
 //! | `readback`, `inplace`, `worker` | results on their way to the host, by way of staging or in shared memory; the thread that waits for futures |
 //! | `error`, `late` | error scopes and the device's health; when errors are known |
-//! | `exit`, `locals` | the end of the process; calls while a thread's variables go |
+//! | `exit`, `locals`, `idle` | the end of the process; calls while a thread's variables go; threads that wait for more work |
 //! | `times`, `hash` | how long opening and compiling took; a quick hash |
 
 #![deny(unsafe_code)]
@@ -37,6 +37,8 @@ mod error;
 #[expect(unsafe_code, reason = "a function for the end of the process; see the SAFETY comment")]
 mod exit;
 mod hash;
+#[cfg(not(target_arch = "wasm32"))]
+mod idle;
 #[cfg(not(target_arch = "wasm32"))]
 mod inplace;
 mod late;

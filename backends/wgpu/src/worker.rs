@@ -1,4 +1,5 @@
-//! The thread that waits for the device on behalf of futures, and threads for a while. The only file that starts threads.
+//! The thread that waits for the device on behalf of futures, and threads for a while. Only this file and `idle` start
+//! threads.
 //!
 //! What enters: submissions that somebody awaits. What leaves: their callbacks have run. It starts with the first
 //! future that is polled before its result is there, sleeps while nobody awaits anything, and has ended when the backend
@@ -18,23 +19,20 @@ mod native {
     use crate::cache::{self, Cache, CacheOptions};
     use crate::error::Gpu;
     use crate::exit::Counted;
+    use crate::idle::{self, STACK};
     use crate::readback::Slot;
 
     /// The name of warm-ups' threads.
     pub(crate) const WARM_UP: &str = "kiln-warm-up";
 
-    /// Shaders are parsed and compiled by recursion.
-    const STACK: usize = 8 << 20;
-
-    /// Runs `work` on a thread of its own, which the process's end waits for; `false` where there is none.
-    pub(crate) fn detached(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    /// Runs `work` on a thread that has no other meanwhile; the process's end waits for it. `false` where there is none.
+    pub(crate) fn detached(name: &'static str, work: impl FnOnce() + Send + 'static) -> bool {
         let Some(counted) = Counted::new() else { return false };
         let body = move || {
             let _counted = counted;
-            // A panic is in the log by its hook; it must not end the count early or twice.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            work();
         };
-        thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body).is_ok()
+        idle::run(name, body)
     }
 
     /// Runs `work` on a thread that does not count by itself; `false` where there is none.
@@ -58,7 +56,7 @@ mod native {
 
     /// Files of the cache that are read while the driver loads.
     pub(crate) struct Ahead {
-        reading: Option<JoinHandle<cache::Ahead>>,
+        reading: Option<mpsc::Receiver<cache::Ahead>>,
         options: Option<CacheOptions>,
     }
 
@@ -67,8 +65,9 @@ mod native {
         pub(crate) fn start(options: &CacheOptions) -> Self {
             let options = options.enabled.then(|| options.clone());
             let reading = options.clone().and_then(|options| {
-                let name = "kiln-read-ahead".into();
-                thread::Builder::new().name(name).stack_size(STACK).spawn(move || cache::Ahead::read(&options)).ok()
+                let (sender, reading) = mpsc::channel();
+                let read = move || drop(sender.send(cache::Ahead::read(&options)));
+                idle::run("kiln-read-ahead", read).then_some(reading)
             });
             Self { reading, options }
         }
@@ -76,7 +75,7 @@ mod native {
         /// The cache of an environment, if there is to be one.
         pub(crate) fn open(self, environment: &str) -> Option<Arc<Cache>> {
             let options = self.options?;
-            let read = self.reading.and_then(|reading| reading.join().ok());
+            let read = self.reading.and_then(|reading| reading.recv().ok());
             let read = read.unwrap_or_else(|| cache::Ahead::read(&options));
             Cache::open(read, environment).map(Arc::new)
         }

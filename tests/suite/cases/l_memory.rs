@@ -1,4 +1,4 @@
-//! Cases L04, L08, L12: memory that runs out, that is kept, and that is given back.
+//! Cases L04, L08, L12, L20: memory that runs out, that is kept, and that is given back.
 //!
 //! What a process may have is the process's own, so most cases run in children: this binary again, with one test, which
 //! does the job that a variable names.
@@ -52,6 +52,7 @@ fn a_job_where_one_is_asked_for() {
         "gigabytes" => on_each_backend(|device| gigabytes(device).expect("what fits is computed")),
         "locals" => locals(),
         "random sizes" => on_each_backend(|device| random_sizes(device).expect("small arrays are made")),
+        "rounds" => on_each_backend(|_| rounds().expect("a device opens again")),
         "full" => on_each_backend(|device| memory_runs_out(device).expect("what fits is computed")),
         _ => panic!("no job is called {job}"),
     }
@@ -253,4 +254,44 @@ fn locals() {
 #[test]
 fn l04_the_last_handle_may_live_in_a_thread_local() {
     in_children("locals", &[]);
+}
+
+/// Opens a device, warms it up, works with it and drops it, again and again, and looks at what the process has.
+fn rounds() -> Result<()> {
+    const MOST: u64 = 50 << 20;
+    let mut second = 0;
+    for round in 1..=110 {
+        let device = Options::from_env().separate().open()?;
+        assert!(device.warm_up().wait().error.is_none());
+        let (x, y) = (device.full(1f32, [500, 500])?, device.full(2f32, [500, 500])?);
+        assert_eq!((&x + &y).eval()?.sum(..)?.item()?.to_bits(), 750_000f32.to_bits());
+        x.cumsum(1)?.to_host()?;
+        drop((x, y, device));
+        let now = of_this_process("VmRSS").expect("the system knows");
+        if round == 2 {
+            second = now;
+        }
+        if round >= 2 {
+            let more = now.saturating_sub(second);
+            assert!(more <= MOST, "after {round} rounds {more} bytes more than after the second");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn l20_devices_that_come_and_go_leave_no_memory() {
+    if of_this_process("VmRSS").is_none() {
+        return report("not run: case L20 (nothing here tells a process's memory)");
+    }
+    let folder = std::env::temp_dir().join(format!("kiln-l20-{}", std::process::id()));
+    let also = folder.to_string_lossy();
+    in_children("rounds", &[("KILN_CACHE", "1"), ("KILN_CACHE_DIR", &also)]);
+    if long() {
+        in_children("rounds", &[("KILN_CACHE", "0")]);
+    } else {
+        report("not run: case L20 without a cache (time; KILN_TEST_LONG=1 runs it)");
+    }
+    // It is not there where nothing was kept.
+    let _ = std::fs::remove_dir_all(folder);
 }

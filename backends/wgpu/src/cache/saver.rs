@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::Cache;
 use crate::error::lock;
 use crate::exit::{self, Counted};
-use crate::worker;
+use crate::idle;
 
 /// How long a program's first calls are waited for before their kernels are saved.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -62,7 +62,7 @@ impl Saver {
         }
         drop(state);
         let (saver, cache) = (Arc::clone(self), Arc::downgrade(cache));
-        if !worker::uncounted("kiln-save", move || saver.work(&cache)) {
+        if !idle::run("kiln-save", move || saver.work(&cache)) {
             // The next word tries again; the end of the device, or of the process, saves.
             *lock(&self.state) = State::default();
         }
