@@ -1,4 +1,5 @@
-//! What small work costs: recording an operation, running many, waiting for one result.
+//! What small work costs: recording an operation, running many, waiting for one result, planning
+//! sums of many operands.
 //!
 //! `cargo bench --bench launch [-- --backend NAME]... [--n ELEMENTS]`; README.md says how to read it.
 
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use kiln::prelude::*;
+use kiln_array::recorder::Recorder;
 
 fn main() -> ExitCode {
     devices::run("launch", |gpu, n| measure(gpu, n.unwrap_or(64)))
@@ -47,7 +49,37 @@ fn measure(gpu: &Device, n: usize) -> Result<(), Box<dyn Error>> {
     let one = gpu.array(&[1.0f32], ())?;
     latency("item", || one.item())?;
     latency("sum, item", || x.sum(..)?.item())?;
+    many(gpu)?;
     println!();
+    Ok(())
+}
+
+/// What sums of many operands cost on each evaluation: planning alone, for this device's kernels, and the whole.
+fn many(gpu: &Device) -> kiln::Result<()> {
+    const LEN: usize = 64;
+    let recorder = Recorder::new(gpu.caps().clone());
+    for slices in [false, true] {
+        for count in [512, 1500] {
+            let sum = |gpu: &Device| -> kiln::Result<Expr<f32>> {
+                let x = gpu.zeros::<f32>(LEN + count)?;
+                let operand = |at: usize| if slices { x.slice(s![at..at + LEN]) } else { gpu.zeros::<f32>(LEN) };
+                (1..count).try_fold(operand(0)?.to_expr(), |sum, at| Ok(sum + operand(at)?))
+            };
+            let planned = sum(&recorder.device())?;
+            let plan = timing::seconds(|times| {
+                (0..times).try_for_each(|_| planned.eval().map(drop))?;
+                drop(recorder.take());
+                Ok::<_, kiln::Error>(())
+            })?;
+            let whole = sum(gpu)?;
+            let eval = timing::seconds(|times| {
+                (0..times).try_for_each(|_| whole.eval().map(drop))?;
+                gpu.synchronize().wait()
+            })?;
+            let what = if slices { "slices" } else { "arrays" };
+            println!("sum of {count:>4} {what}   plan {:>8.3} ms   eval {:>8.3} ms", plan * 1e3, eval * 1e3);
+        }
+    }
     Ok(())
 }
 
